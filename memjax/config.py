@@ -1,0 +1,222 @@
+"""The one typed configuration that every command, model and result file shares.
+
+`base_config()` holds every field with its default and its type; a file in `configs/` edits it, a flag such as
+`--config.model.num_layers=4` overrides it, and a run's `config.json` is loaded into it. A field that may be None is a
+`config_dict.placeholder`, so that a flag can set it and its type is still checked.
+
+This module imports no JAX: `--help` and a config's checks must answer at once.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ml_collections import config_dict
+
+from memjax.errors import ConfigError
+
+# What may differ between a run and its resumption. Everything else would make the resumed run another experiment.
+RESUMABLE_FIELDS = frozenset(
+    {
+        'training.num_steps',
+        'training.log_every',
+        'training.eval_every',
+        'training.checkpoint_every',
+    }
+)
+RESUMABLE_SECTIONS = frozenset({'eval', 'mesh', 'sample'})
+
+
+def base_config() -> config_dict.ConfigDict:
+    """Every field of every section with its default.
+
+    Lengths are in tokens (or slots, where a length counts memory), rates are ratios, learning rates are per update.
+    """
+    return config_dict.create(
+        name='unnamed',
+        data=_data_section(),
+        model=_model_section(),
+        training=_training_section(),
+        eval=_eval_section(),
+        sample=_sample_section(),
+        mesh=config_dict.create(
+            data=-1,  # devices along the batch; -1: all that fsdp and tensor leave
+            fsdp=1,  # devices over which parameters and optimizer state are split
+            tensor=1,  # devices over which heads and the mlp are split
+        ),
+    )
+
+
+def _data_section() -> config_dict.ConfigDict:
+    return config_dict.create(
+        name='kjv',  # a corpus of memjax.data.corpora
+        path=config_dict.placeholder(str),  # the source of a corpus that the user brings (`files`), or of any other
+        convention='bytes',  # what a symbol is: bytes | txl (no newlines) | awd (newlines are <eos>)
+        batch_size=16,  # B, rows over all hosts
+        segment_length=128,  # T, n_s in the papers
+        validation_fraction=0.05,  # `files` without split folders: the share of bytes held out for each
+        test_fraction=0.05,
+    )
+
+
+def _model_section() -> config_dict.ConfigDict:
+    return config_dict.create(
+        name='compressive',  # a model of memjax.models.factory
+        vocab_size=256,
+        num_layers=4,
+        num_heads=4,
+        head_dim=config_dict.placeholder(int),  # None: model_dim / num_heads
+        model_dim=128,
+        mlp_dim=512,
+        activation='relu',  # relu | gelu
+        norm='pre',  # pre | post: layer norm before or after a sublayer
+        memory_length=128,  # n_m, in slots
+        compressed_memory_length=128,  # n_cm, in slots
+        compression_rate=4,  # c
+        compression='conv',  # conv | mean | max
+        compression_loss='attention',  # attention | none
+        compressed_positions='slots',  # slots | separate | time
+        clamp_length=config_dict.placeholder(int),  # distances above it share one encoding
+        same_length=False,  # every query sees the same number of keys
+        untie_r=False,  # u and v of each layer its own
+        tie_embeddings=True,
+        dropout_rate=0.0,
+        attention_dropout_rate=0.0,
+        init_scale=0.02,  # standard deviation of the weights at the start
+        dtype='float32',  # compute dtype: float32 | bfloat16 (parameters stay float32)
+        remat=False,  # recompute a layer's activations in the backward pass
+    )
+
+
+def _training_section() -> config_dict.ConfigDict:
+    return config_dict.create(
+        num_steps=1000,  # only truncates the schedule
+        warmup_steps=100,  # linear, from learning_rate_start to learning_rate
+        decay_steps=1000,  # cosine, until this step, to learning_rate_end
+        learning_rate=3e-4,
+        learning_rate_start=1e-6,
+        learning_rate_end=1e-6,
+        gradient_clip=0.1,  # global norm, of the model's part
+        compression_gradient_clip=0.1,  # global norm, of the compressor's part
+        adam_b1=0.9,
+        adam_b2=0.999,
+        adam_eps=1e-8,
+        update_period=1,  # gradients accumulated per update once update_period_start steps are done
+        update_period_start=0,
+        segments_per_step=1,  # S, the unroll
+        seed=0,
+        log_every=50,
+        eval_every=config_dict.placeholder(int),  # None: only at the end
+        eval_segments=config_dict.placeholder(int),  # per row in a periodic validation; None: the whole split
+        checkpoint_every=1000,
+        checkpoints_to_keep=2,  # newest; the best of validation is kept besides
+        init_from=config_dict.placeholder(str),  # workdir of another run whose parameters are the start
+        figure=True,  # draw loss.png when the run ends
+    )
+
+
+def _eval_section() -> config_dict.ConfigDict:
+    return config_dict.create(
+        batch_size=config_dict.placeholder(int),
+        segment_length=config_dict.placeholder(int),
+        memory_length=config_dict.placeholder(int),
+        compressed_memory_length=config_dict.placeholder(int),
+        clamp_length=config_dict.placeholder(int),
+        same_length=config_dict.placeholder(bool),
+        warmup=config_dict.placeholder(int),  # tokens read unscored before a row's part; None: the memory's span
+        after_training=config_dict.placeholder(str),  # a split to evaluate when training ends
+        compressors=(),  # general-purpose compressors to print beside the model: gzip | bzip2 | xz
+    )
+
+
+def _sample_section() -> config_dict.ConfigDict:
+    return config_dict.create(
+        after_training=False,
+        prompt='',
+        length=256,  # tokens
+        temperature=1.0,
+        top_k=config_dict.placeholder(int),
+        top_p=0.98,
+    )
+
+
+def head_dim(model: config_dict.ConfigDict) -> int:
+    """The width of one attention head."""
+    return model.head_dim if model.head_dim is not None else model.model_dim // model.num_heads
+
+
+def evaluation_config(config: config_dict.ConfigDict) -> config_dict.ConfigDict:
+    """The same config with the data and model sections as evaluation uses them.
+
+    Every field that `eval` shares with `data` or `model` and that is not None replaces the training one; parameters
+    do not depend on any of them.
+    """
+    config = config.copy_and_resolve_references()
+    for section in (config.data, config.model):
+        for field in section:
+            if field in config.eval and config.eval[field] is not None:
+                section[field] = config.eval[field]
+    return config
+
+
+def flatten(config: config_dict.ConfigDict, prefix: str = '') -> dict[str, Any]:
+    """`{'model.num_layers': 4, ..}`: every leaf under its dotted name."""
+    leaves = {}
+    for key in config:
+        value = config[key]
+        name = f'{prefix}{key}'
+        if isinstance(value, config_dict.ConfigDict):
+            leaves.update(flatten(value, f'{name}.'))
+        else:
+            leaves[name] = value
+    return leaves
+
+
+def to_json(config: config_dict.ConfigDict) -> str:
+    """The config as JSON text."""
+    return json.dumps(config.to_dict(), indent=2) + '\n'
+
+
+def from_json(text: str) -> config_dict.ConfigDict:
+    """A run's `config.json`, loaded into `base_config()`: absent fields take their default.
+
+    Raises:
+      ConfigError: not JSON, a field that does not exist, or a value of the wrong type.
+    """
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f'config.json is not JSON: {error}') from error
+    config = base_config()
+    _load_into(config, values, '')
+    return config
+
+
+def _load_into(config: config_dict.ConfigDict, values: Any, prefix: str) -> None:
+    if not isinstance(values, dict):
+        raise ConfigError(f'config.json: {prefix.rstrip(".") or "the whole"} is no object')
+    for key, value in values.items():
+        if key not in config:
+            raise ConfigError(f'config.json: unknown field {prefix}{key}')
+        if isinstance(config[key], config_dict.ConfigDict):
+            _load_into(config[key], value, f'{prefix}{key}.')
+            continue
+        try:
+            config[key] = tuple(value) if isinstance(value, list) else value
+        except TypeError as error:
+            raise ConfigError(f'config.json: {prefix}{key}: {error}') from error
+
+
+def differences_forbidden_on_resume(
+    old: config_dict.ConfigDict, new: config_dict.ConfigDict
+) -> dict[str, tuple[Any, Any]]:
+    """Dotted name -> (old, new) of every field that differs and must not."""
+    old_leaves, new_leaves = flatten(old), flatten(new)
+    return {
+        name: (old_leaves[name], new_leaves[name])
+        for name in new_leaves
+        if old_leaves[name] != new_leaves[name]
+        and name not in RESUMABLE_FIELDS
+        and name.split('.')[0] not in RESUMABLE_SECTIONS
+    }
