@@ -1,0 +1,96 @@
+"""The contract: a core moves states and memory, a model puts an embedding and a head around it.
+
+    core.init_memory(batch_size) -> Memory
+    core(x_BxTxD, start_B, memory, lengths_B, train) -> y_BxTxD, Memory, aux, stats
+    core.open(memory, segment_length) -> OpenSegment;  core.step(x_Bx1xD, state) -> y_Bx1xD, OpenSegment
+    LanguageModel(embed, core, head)(segment, memory, train) -> Output, Memory
+
+Memory is explicit: what comes out of one segment goes into the next, in training, evaluation, sampling and checkpoints
+alike. Shapes: B rows, T segment, D model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from flax import linen as nn
+from flax import struct
+
+from memjax.nn.embeddings import negative_log_likelihood
+
+
+@struct.dataclass
+class Segment:
+    """What a model reads at once."""
+
+    inputs_BxT: jax.Array  # int32
+    targets_BxT: jax.Array  # int32
+    weights_BxT: jax.Array  # float32, 0 = not scored
+    start_B: jax.Array  # bool, this row begins a new document
+    lengths_B: jax.Array  # int32, real tokens; padding occurs only after a document's last token
+
+
+@struct.dataclass
+class Output:
+    """What a model says of a segment."""
+
+    nll_BxT: jax.Array  # float32, nats of each target
+    logits_BxTxV: jax.Array | None  # float32, only when asked for
+    aux: dict[str, jax.Array]  # scalars that training adds to the loss
+    stats: dict[str, jax.Array]  # what an analysis may want, such as a loss by layer
+
+
+class LanguageModel(nn.Module):
+    """Tokens in, log-likelihoods out.
+
+    Attributes:
+      embed: tokens to states, and the table a tied head uses.
+      core: the memory model.
+      head: states to logits.
+    """
+
+    embed: nn.Module
+    core: nn.Module
+    head: nn.Module
+
+    def init_memory(self, batch_size: int) -> Any:
+        """An empty memory for `batch_size` rows; needs no parameters."""
+        return self.core.init_memory(batch_size)
+
+    def __call__(
+        self, segment: Segment, memory: Any, train: bool = False, return_logits: bool = False
+    ) -> tuple[Output, Any]:
+        """Reads one segment.
+
+        Args:
+          segment: inputs and targets.
+          memory: what the segments before left.
+          train: whether dropout acts (needs the `dropout` key) and auxiliary losses are computed.
+          return_logits: whether `Output` holds full logits.
+
+        Returns:
+          The output and the memory for the next segment.
+        """
+        x_BxTxD = self.embed(segment.inputs_BxT, train)
+        y_BxTxD, memory, aux, stats = self.core(x_BxTxD, segment.start_B, memory, segment.lengths_B, train)
+        logits_BxTxV = self.head(y_BxTxD, self.embed.table())
+        nll_BxT = negative_log_likelihood(logits_BxTxV, segment.targets_BxT)
+        return Output(nll_BxT, logits_BxTxV if return_logits else None, aux, stats), memory
+
+    def open(self, memory: Any, segment_length: int) -> Any:
+        """Begins a segment of `segment_length` tokens that `step` will read one by one."""
+        return self.core.open(memory, segment_length)
+
+    def step(self, tokens_B: jax.Array, state: Any) -> tuple[jax.Array, Any]:
+        """Reads one token of each row.
+
+        Args:
+          tokens_B: int32.
+          state: from `open` or the step before.
+
+        Returns:
+          Logits of the token after, B x V, float32, and the next state. They equal the segmentwise forward's.
+        """
+        y_Bx1xD, state = self.core.step(self.embed(tokens_B[:, None], False), state)
+        return self.head(y_Bx1xD, self.embed.table())[:, 0], state

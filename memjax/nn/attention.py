@@ -1,0 +1,196 @@
+"""Relative multi-head attention over memory and segment (Transformer-XL, section 3.3).
+
+The score of query i and key j is (q_i + u) . k_j + (q_i + v) . W_R R_{i-j}, over sqrt(K). How the distance to a
+compressed slot is counted is the position scheme:
+
+  slots     its distance in the concatenated keys;
+  separate  slots counted from the segment as if nothing lay between, under a W_R and v of their own;
+  time      the mean age of what it stands for, in tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import struct
+
+from memjax.nn import positions
+
+SCHEMES = ('slots', 'separate', 'time')
+
+
+@struct.dataclass
+class PositionTables:
+    """Encodings of distances, or their projections: `near` of the keys addressed by slot, `far` of the others."""
+
+    near: jax.Array
+    far: jax.Array | None
+
+
+@struct.dataclass
+class Biases:
+    """u and v of the four-term score, H x K each; `far_v` is v of the compressed slots in scheme `separate`."""
+
+    u: jax.Array
+    v: jax.Array
+    far_v: jax.Array | None
+
+
+@struct.dataclass
+class View:
+    """What all layers' queries may see, and where they stand."""
+
+    mask_BxTxN: jax.Array  # True: query may attend to key
+    ages_at: jax.Array  # T places of the queries in the segment
+    offset: jax.Array | None  # see positions.distance_scores
+
+
+def position_tables(
+    scheme: str, compressed_length: int, near_length: int, span: int, segment_length: int, model_dim: int,
+    clamp_length: int | None,
+) -> PositionTables:  # fmt: skip
+    """The encodings that a segment needs.
+
+    Args:
+      scheme: of SCHEMES.
+      compressed_length: compressed slots, over all levels.
+      near_length: uncompressed memory slots.
+      span: tokens that memory covers when full (scheme `time` needs encodings up to it).
+      segment_length: T.
+      model_dim: D.
+      clamp_length: distances above it share an encoding.
+
+    Returns:
+      float32 tables, N x D each.
+    """
+
+    def descending(num_keys: int) -> jax.Array:
+        return positions.sinusoid(positions.descending_distances(num_keys), model_dim, clamp_length)
+
+    if scheme == 'slots' or not compressed_length:
+        return PositionTables(near=descending(compressed_length + near_length + segment_length), far=None)
+    near = descending(near_length + segment_length)
+    if scheme == 'separate':
+        return PositionTables(near=near, far=descending(compressed_length + segment_length))
+    if scheme == 'time':
+        half_steps = jnp.arange(2 * (span + segment_length))
+        return PositionTables(near=near, far=positions.sinusoid(half_steps / 2, model_dim, clamp_length))
+    raise ValueError(f'unknown position scheme {scheme!r}')
+
+
+class RelativeAttention(nn.Module):
+    """The attention of one layer.
+
+    Attributes:
+      num_heads: H.
+      head_dim: K.
+      scheme: of SCHEMES.
+      has_far_table: whether there are keys that `far` addresses (and, if `separate`, parameters for them).
+      attention_dropout_rate: on the attention probabilities.
+      init_scale: standard deviation of the weights at the start.
+      dtype: of the computation; scores and softmax are float32, parameters too.
+    """
+
+    num_heads: int
+    head_dim: int
+    model_dim: int
+    scheme: str
+    has_far_table: bool
+    attention_dropout_rate: float
+    init_scale: float
+    dtype: Any
+
+    def setup(self):
+        init = nn.initializers.normal(self.init_scale)
+        shape = (self.model_dim, self.num_heads, self.head_dim)
+        self.query_kernel = self.param('query', init, shape, jnp.float32)
+        self.key_kernel = self.param('key', init, shape, jnp.float32)
+        self.value_kernel = self.param('value', init, shape, jnp.float32)
+        self.position_kernel = self.param('position', init, shape, jnp.float32)
+        if self.has_far_table and self.scheme == 'separate':
+            self.far_position_kernel = self.param('far_position', init, shape, jnp.float32)
+        self.output_kernel = self.param('output', init, (self.num_heads, self.head_dim, self.model_dim), jnp.float32)
+        self.dropout = nn.Dropout(self.attention_dropout_rate)
+
+    def project(self, states_BxNxD: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Keys and values of states, B x N x H x K each."""
+        return self._heads(states_BxNxD, self.key_kernel), self._heads(states_BxNxD, self.value_kernel)
+
+    def project_positions(self, tables: PositionTables) -> PositionTables:
+        """W_R R, N x H x K each, in the compute dtype."""
+        if tables.far is None:
+            return PositionTables(near=self._heads(tables.near, self.position_kernel), far=None)
+        far_kernel = self.far_position_kernel if self.scheme == 'separate' else self.position_kernel
+        return PositionTables(
+            near=self._heads(tables.near, self.position_kernel), far=self._heads(tables.far, far_kernel)
+        )
+
+    def __call__(
+        self,
+        x_BxTxD: jax.Array,
+        keys_BxNxHxK: jax.Array,
+        values_BxNxHxK: jax.Array,
+        projected: PositionTables,
+        far_ages_BxC: jax.Array | None,
+        biases: Biases,
+        view: View,
+        train: bool,
+    ) -> jax.Array:
+        """Attends from x to keys, which include x's own.
+
+        Args:
+          x_BxTxD: the queries' states.
+          keys_BxNxHxK: oldest first; in schemes other than `slots` the compressed ones come first.
+          values_BxNxHxK: of the same slots.
+          projected: from `project_positions`.
+          far_ages_BxC: doubled ages of the compressed slots, for scheme `time`.
+          biases: u and v.
+          view: mask and places.
+          train: whether dropout acts.
+
+        Returns:
+          B x T x D.
+        """
+        q_BxTxHxK = self._heads(x_BxTxD, self.query_kernel)
+        u, v = biases.u.astype(self.dtype), biases.v.astype(self.dtype)
+        content_BxHxTxN = jnp.einsum('bthk,bnhk->bhtn', q_BxTxHxK + u, keys_BxNxHxK, preferred_element_type=jnp.float32)
+        position_BxHxTxN = positions.distance_scores(q_BxTxHxK + v, projected.near, view.offset)
+        if projected.far is not None:
+            far = self._far_scores(q_BxTxHxK, projected.far, far_ages_BxC, biases, view)
+            position_BxHxTxN = jnp.concatenate([far, position_BxHxTxN], axis=-1)
+        scores = (content_BxHxTxN + position_BxHxTxN) * self.head_dim**-0.5
+        scores = jnp.where(view.mask_BxTxN[:, None], scores, jnp.finfo(jnp.float32).min)
+        weights_BxHxTxN = jax.nn.softmax(scores, axis=-1)
+        weights_BxHxTxN = self.dropout(weights_BxHxTxN.astype(self.dtype), deterministic=not train)
+        attended_BxTxHxK = jnp.einsum('bhtn,bnhk->bthk', weights_BxHxTxN, values_BxNxHxK)
+        return jnp.einsum('bthk,hkd->btd', attended_BxTxHxK, self.output_kernel.astype(self.dtype))
+
+    def frozen_content(self, x_BxTxD: jax.Array, states_BxNxD: jax.Array) -> jax.Array:
+        """Content-only attention of x over states, without gradient to x or to this layer's projections.
+
+        Compressive Transformer, Algorithm 2: attn(h, m) = softmax((h Q) (m K)^T) (m V). Gradients do reach `states`.
+
+        Returns:
+          B x T x H x K.
+        """
+        frozen = jax.lax.stop_gradient
+        return jax.nn.dot_product_attention(
+            self._heads(frozen(x_BxTxD), frozen(self.query_kernel)),
+            self._heads(states_BxNxD, frozen(self.key_kernel)),
+            self._heads(states_BxNxD, frozen(self.value_kernel)),
+        )
+
+    def _far_scores(self, q_BxTxHxK, far_table, far_ages_BxC, biases, view) -> jax.Array:
+        if self.scheme == 'time':
+            return positions.gathered_scores(
+                q_BxTxHxK + biases.v.astype(self.dtype), far_table, far_ages_BxC, view.ages_at
+            )
+        # The table spans the compressed slots and a segment right after them; only the slots' columns exist.
+        scores = positions.distance_scores(q_BxTxHxK + biases.far_v.astype(self.dtype), far_table, view.offset)
+        return scores[..., : far_ages_BxC.shape[1]]
+
+    def _heads(self, x: jax.Array, kernel_DxHxK: jax.Array) -> jax.Array:
+        return jnp.einsum('...d,dhk->...hk', x.astype(self.dtype), kernel_DxHxK.astype(self.dtype))

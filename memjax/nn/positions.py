@@ -1,0 +1,84 @@
+"""Relative positions: sinusoids of distances, and scores of every query against every distance it needs.
+
+Transformer-XL, section 3.3 and appendix B. A table of projected encodings holds one row a distance, the farthest
+first: row n of N stands for distance N - 1 - n, N being the number of keys that a whole segment can see.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+def sinusoid(distances_N: jax.Array, model_dim: int, clamp_length: int | None = None) -> jax.Array:
+    """Encodings of distances in tokens or slots.
+
+    Args:
+      distances_N: any real dtype; halves are allowed.
+      model_dim: D, even.
+      clamp_length: distances above it share its encoding.
+
+    Returns:
+      N x D, float32: sines, then cosines. Float32 throughout, for half-precision positions collide from 257
+      (bfloat16) or 2,049 (float16) on.
+    """
+    distances_N = distances_N.astype(jnp.float32)
+    if clamp_length is not None:
+        distances_N = jnp.minimum(distances_N, clamp_length)
+    inverse_wavelength = 1.0 / (10_000.0 ** (jnp.arange(0, model_dim, 2, dtype=jnp.float32) / model_dim))
+    angles = distances_N[:, None] * inverse_wavelength
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+
+
+def descending_distances(num_keys: int) -> jax.Array:
+    """N - 1, .., 0: the distances of a table's rows."""
+    return jnp.arange(num_keys - 1, -1, -1)
+
+
+def distance_scores(q_BxTxHxK: jax.Array, table_NxHxK: jax.Array, offset: jax.Array | None) -> jax.Array:
+    """Scores of each query with the encoding of its distance to each of N keys.
+
+    Query i of a segment is at distance (N - T) + i - j from key j, T being the segment's length.
+
+    Args:
+      q_BxTxHxK: queries; the whole segment, or one of its tokens if `offset` is given.
+      table_NxHxK: projected encodings of the distances N - 1, .., 0.
+      offset: the place in the segment of the one query, counted from the segment's *end* (its last token: 0); None:
+        the queries are the whole segment.
+
+    Returns:
+      B x H x T x N, float32. Entries of keys after the query are arbitrary and must be masked.
+    """
+    N = table_NxHxK.shape[0]
+    if offset is None:
+        scores = jnp.einsum('bthk,nhk->bhtn', q_BxTxHxK, table_NxHxK, preferred_element_type=jnp.float32)
+        return _relative_shift(scores)
+    # Key j needs row (offset + j); rows past the last are distances of later tokens, which the mask hides.
+    rows_N = jnp.minimum(offset + jnp.arange(N), N - 1)
+    return jnp.einsum('bthk,nhk->bhtn', q_BxTxHxK, table_NxHxK[rows_N], preferred_element_type=jnp.float32)
+
+
+def _relative_shift(scores_BxHxTxN: jax.Array) -> jax.Array:
+    """Moves row i of the last two axes left by T - 1 - i, so that column n becomes key j = n - (T - 1 - i)."""
+    B, H, T, N = scores_BxHxTxN.shape
+    padded = jnp.pad(scores_BxHxTxN, ((0, 0), (0, 0), (0, 0), (1, 0)))
+    return padded.reshape(B, H, N + 1, T)[:, :, 1:].reshape(B, H, T, N)
+
+
+def gathered_scores(
+    q_BxTxHxK: jax.Array, table_RxHxK: jax.Array, half_steps_BxC: jax.Array, places_T: jax.Array
+) -> jax.Array:
+    """Scores of each query with slots whose distance differs by row, in half tokens.
+
+    Args:
+      q_BxTxHxK: queries.
+      table_RxHxK: projected encodings of 0, 1/2, 1, .. tokens.
+      half_steps_BxC: int32, each slot's doubled age at the segment's first token.
+      places_T: each query's place in the segment, from 0.
+
+    Returns:
+      B x H x T x C, float32. A distance past the table's end takes its last row.
+    """
+    scores_BxHxTxR = jnp.einsum('bthk,rhk->bhtr', q_BxTxHxK, table_RxHxK, preferred_element_type=jnp.float32)
+    rows_BxTxC = jnp.minimum(half_steps_BxC[:, None, :] + 2 * places_T[:, None], table_RxHxK.shape[0] - 1)
+    return jnp.take_along_axis(scores_BxHxTxR, rows_BxTxC[:, None], axis=-1)
