@@ -9,7 +9,14 @@ This module imports no JAX: `--help` and a config's checks must answer at once.
 
 from __future__ import annotations
 
+import difflib
+import importlib.machinery
+import importlib.util
 import json
+import os
+import re
+import traceback
+from collections.abc import Iterable
 from typing import Any
 
 from ml_collections import config_dict
@@ -29,11 +36,11 @@ RESUMABLE_SECTIONS = frozenset({'eval', 'mesh', 'sample'})
 
 
 def base_config() -> config_dict.ConfigDict:
-    """Every field of every section with its default.
+    """Every field of every section with its default; locked, so that a misspelt field is an error.
 
     Lengths are in tokens (or slots, where a length counts memory), rates are ratios, learning rates are per update.
     """
-    return config_dict.create(
+    config = config_dict.create(
         name='unnamed',
         data=_data_section(),
         model=_model_section(),
@@ -46,6 +53,21 @@ def base_config() -> config_dict.ConfigDict:
             tensor=1,  # devices over which heads and the mlp are split
         ),
     )
+    return config.lock()
+
+
+def optional_fields() -> dict[str, type]:
+    """Dotted name -> type of every field that may be None."""
+    base = base_config()
+    return {name: field_type(base, name) for name, value in flatten(base).items() if value is None}
+
+
+def field_type(config: config_dict.ConfigDict, name: str) -> type:
+    """The type of a field, given its dotted name."""
+    *sections, field = name.split('.')
+    for section in sections:
+        config = config[section]
+    return config.get_type(field)
 
 
 def _data_section() -> config_dict.ConfigDict:
@@ -189,23 +211,72 @@ def from_json(text: str) -> config_dict.ConfigDict:
     except json.JSONDecodeError as error:
         raise ConfigError(f'config.json is not JSON: {error}') from error
     config = base_config()
-    _load_into(config, values, '')
+    _load_into(config, values, 'config.json')
     return config
 
 
-def _load_into(config: config_dict.ConfigDict, values: Any, prefix: str) -> None:
+def from_file(path: os.PathLike | str) -> config_dict.ConfigDict:
+    """The config that a Python file's `get_config()` returns, loaded into `base_config()`.
+
+    Raises:
+      ConfigError: no such file, not Python, no `get_config`, whatever goes wrong inside it, or a result that is not
+        a config with the fields and types of `base_config()`.
+    """
+    path = os.fspath(path)
+    if not os.path.isfile(path):
+        raise ConfigError(f'{path}: no such config file')
+    loader = importlib.machinery.SourceFileLoader('memjax_config_file', path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    try:
+        loader.exec_module(module)
+        if not callable(getattr(module, 'get_config', None)):
+            raise ConfigError(f'{path} has no function get_config()')
+        values = module.get_config()
+    except ConfigError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ConfigError(_what_failed(path, error)) from error
+    if not isinstance(values, config_dict.ConfigDict):
+        raise ConfigError(f'{path}: get_config() returned {type(values).__name__}, not the ConfigDict it should edit')
+    config = base_config()
+    _load_into(config, values.to_dict(), path)
+    return config
+
+
+def _what_failed(path: str, error: BaseException) -> str:
+    """Where in a config file it failed, and why."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    if isinstance(error, SyntaxError):
+        lines, error = [error.lineno], SyntaxError(error.msg)
+    where = f'{path}, line {lines[-1]}' if lines and lines[-1] else path
+    # A locked ConfigDict's own message lists every field that it has.
+    unknown = re.search(r'Key "(\w+)" does not exist', str(error))
+    if isinstance(error, AttributeError) and unknown:
+        fields = [name.split('.')[-1] for name in flatten(base_config())]
+        return f'{where}: unknown field {unknown[1]}{did_you_mean(unknown[1], fields)}'
+    return f'{where}: {type(error).__name__}: {error}'
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`'; did you mean X?'` for the known word nearest to this one, or nothing where none is near."""
+    nearest = difflib.get_close_matches(word, list(known), n=1)
+    return f'; did you mean {nearest[0]}?' if nearest else ''
+
+
+def _load_into(config: config_dict.ConfigDict, values: Any, source: str, prefix: str = '') -> None:
     if not isinstance(values, dict):
-        raise ConfigError(f'config.json: {prefix.rstrip(".") or "the whole"} is no object')
+        raise ConfigError(f'{source}: {prefix.rstrip(".") or "the whole"} is not an object of fields')
     for key, value in values.items():
         if key not in config:
-            raise ConfigError(f'config.json: unknown field {prefix}{key}')
+            raise ConfigError(f'{source}: unknown field {prefix}{key}{did_you_mean(key, config)}')
         if isinstance(config[key], config_dict.ConfigDict):
-            _load_into(config[key], value, f'{prefix}{key}.')
+            _load_into(config[key], value, source, f'{prefix}{key}.')
             continue
         try:
-            config[key] = tuple(value) if isinstance(value, list) else value
+            config[key] = value  # a list becomes a tuple where the field is one
         except TypeError as error:
-            raise ConfigError(f'config.json: {prefix}{key}: {error}') from error
+            expected = config.get_type(key).__name__
+            raise ConfigError(f'{source}: {prefix}{key}={value!r} is not of type {expected}') from error
 
 
 def differences_forbidden_on_resume(

@@ -22,3 +22,7 @@ class CheckpointError(UserError):
 
 class WorkdirError(UserError):
     """A working directory that cannot be used: not writable, in use, or of another run."""
+
+
+class TrainingError(UserError):
+    """A training that cannot go on, such as one whose loss is not finite."""

@@ -1,0 +1,45 @@
+"""A Compressive Transformer on the King James Bible: the first thing to run, on a laptop's CPU.
+
+Row: none, a demonstration. n_s = n_m = n_cm = 128 and c = 4, so each layer looks back n_m + c n_cm = 640 bytes.
+Reported figure: none; `gzip -9` needs 2.56 bits a character for the same test bytes and `xz -9` 2.26.
+Hardware and time: 2 CPU cores, under 5 minutes with preparation, the test split and a sample.
+
+  python launch/train.py --config=configs/demo_ct.py
+"""
+
+from ml_collections import config_dict
+
+from memjax.config import base_config
+
+
+def get_config() -> config_dict.ConfigDict:
+    """The config."""
+    config = base_config()
+    config.name = 'demo_ct'
+
+    config.data.name = 'kjv'
+    config.data.batch_size = 16
+    config.data.segment_length = 128
+
+    model = config.model
+    model.name = 'compressive'
+    model.num_layers = 3
+    model.num_heads = 4
+    model.model_dim = 128
+    model.mlp_dim = 512
+    model.memory_length = 128
+    model.compressed_memory_length = 128
+    model.compression_rate = 4
+
+    training = config.training
+    training.num_steps = training.decay_steps = 1500
+    training.warmup_steps = 100
+    training.learning_rate = 2e-3
+    training.log_every = 50
+    training.checkpoint_every = 500
+
+    config.eval.after_training = 'test'
+    config.eval.compressors = ('gzip', 'xz')
+    config.sample.after_training = True
+    config.sample.prompt = 'And it came to pass in those days, that '
+    return config

@@ -1,0 +1,170 @@
+"""What a config must satisfy, checked before any JAX runs.
+
+Rules about one field stand in tables; a rule that ties fields together is a function that yields what is wrong. What
+depends on the data (does the corpus exist, do its rows suffice) is checked where the data is opened.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ml_collections import config_dict
+
+from memjax.config import base_config, did_you_mean, evaluation_config, field_type, flatten, optional_fields
+from memjax.errors import ConfigError
+
+SPLITS = ('train', 'validation', 'test')
+
+CHOICES = {
+    'data.convention': ('bytes', 'txl', 'awd'),
+    'model.name': ('transformer_xl', 'compressive'),
+    'model.activation': ('relu', 'gelu'),
+    'model.norm': ('pre', 'post'),
+    'model.compression': ('conv', 'mean', 'max'),
+    'model.compression_loss': ('attention', 'none'),
+    'model.compressed_positions': ('slots', 'separate', 'time'),
+    'model.dtype': ('float32', 'bfloat16'),
+    'eval.after_training': SPLITS,
+    'eval.compressors': ('gzip', 'bzip2', 'xz'),
+}
+
+
+class Rule(NamedTuple):
+    """What every one of some fields must be, if it is not None."""
+
+    must: str
+    holds: Callable[[Any], bool]
+    fields: tuple[str, ...]
+
+
+RULES = (
+    Rule('be at least 1', lambda value: value >= 1, (
+        'data.batch_size', 'data.segment_length',
+        'model.vocab_size', 'model.num_layers', 'model.num_heads', 'model.head_dim', 'model.model_dim', 'model.mlp_dim',
+        'model.compression_rate', 'model.clamp_length',
+        'training.num_steps', 'training.decay_steps', 'training.update_period', 'training.segments_per_step',
+        'training.log_every', 'training.eval_every', 'training.eval_segments', 'training.checkpoint_every',
+        'training.checkpoints_to_keep',
+        'eval.batch_size', 'eval.segment_length', 'eval.clamp_length',
+        'sample.length', 'sample.top_k',
+        'mesh.fsdp', 'mesh.tensor',
+    )),
+    Rule('not be negative', lambda value: value >= 0, (
+        'model.memory_length', 'model.compressed_memory_length',
+        'training.warmup_steps', 'training.learning_rate_start', 'training.learning_rate_end',
+        'training.update_period_start', 'training.seed',
+        'eval.memory_length', 'eval.compressed_memory_length', 'eval.warmup',
+    )),
+    Rule('be above 0', lambda value: value > 0, (
+        'model.init_scale',
+        'training.learning_rate', 'training.gradient_clip', 'training.compression_gradient_clip', 'training.adam_eps',
+        'sample.temperature',
+    )),
+    Rule('be at least 0 and below 1', lambda value: 0 <= value < 1, (
+        'data.validation_fraction', 'data.test_fraction',
+        'model.dropout_rate', 'model.attention_dropout_rate',
+        'training.adam_b1', 'training.adam_b2',
+    )),
+    Rule('be above 0 and at most 1', lambda value: 0 < value <= 1, ('sample.top_p',)),
+    Rule('be even: sines, then cosines', lambda value: value % 2 == 0, ('model.model_dim',)),
+    Rule('be -1 or at least 1', lambda value: value == -1 or value >= 1, ('mesh.data',)),
+    Rule('be letters, digits, _ - or .', lambda value: bool(re.fullmatch(r'\w[\w.-]*', value)), ('name',)),
+)  # fmt: skip
+
+
+def check(config: config_dict.ConfigDict) -> None:
+    """Refuses a config that cannot work.
+
+    Raises:
+      ConfigError: one line that names the field, its value and what it must be.
+    """
+    for complaints in (_values, _choices, _rules, _training, _model):
+        for complaint in complaints(config):
+            raise ConfigError(complaint)
+
+
+def _values(config: config_dict.ConfigDict) -> Iterator[str]:
+    """Type safety's gaps: ml_collections lets None replace anything, and a bool an int."""
+    optional = optional_fields()
+    base = base_config()
+    for name, value in flatten(config).items():
+        if value is None:
+            if name not in optional:
+                yield f'{name} must not be None'
+        elif isinstance(value, bool) and field_type(base, name) is not bool:
+            yield f'{name}={value} must be of type {field_type(base, name).__name__}'
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield f'{name}={value} must be finite'
+
+
+def _choices(config: config_dict.ConfigDict) -> Iterator[str]:
+    values = flatten(config)
+    for name, choices in CHOICES.items():
+        value = values[name]
+        for word in value if isinstance(value, tuple) else (value,):
+            if word is not None and word not in choices:
+                yield f'{name}={word!r} must be one of {", ".join(choices)}{did_you_mean(str(word), choices)}'
+
+
+def _rules(config: config_dict.ConfigDict) -> Iterator[str]:
+    values = flatten(config)
+    for must, holds, fields in RULES:
+        for name in fields:
+            if values[name] is not None and not holds(values[name]):
+                yield f'{name}={values[name]!r} must {must}'
+
+
+def _training(config: config_dict.ConfigDict) -> Iterator[str]:
+    training, data = config.training, config.data
+    if training.warmup_steps > training.decay_steps:
+        yield (
+            f'training.warmup_steps={training.warmup_steps} must not be above '
+            f'training.decay_steps={training.decay_steps}, where the decay that follows it ends'
+        )
+    if data.validation_fraction + data.test_fraction >= 1:
+        yield (
+            f'data.validation_fraction={data.validation_fraction} and data.test_fraction={data.test_fraction} '
+            f'leave nothing to train on'
+        )
+
+
+def _model(config: config_dict.ConfigDict) -> Iterator[str]:
+    model = config.model
+    if model.head_dim is None and model.model_dim % model.num_heads:
+        yield (
+            f'model.model_dim={model.model_dim} does not divide by model.num_heads={model.num_heads}; '
+            f'set model.head_dim, or another number of heads'
+        )
+    yield from _lengths(config, lambda field: f'{"data" if field in config.data else "model"}.{field}')
+    yield from _lengths(evaluation_config(config), lambda field: _evaluation_name(config, field))
+
+
+def _evaluation_name(config: config_dict.ConfigDict, field: str) -> str:
+    """Where evaluation takes a length from."""
+    if field in config.eval and config.eval[field] is not None:
+        return f'eval.{field}'
+    return f'{"data" if field in config.data else "model"}.{field}'
+
+
+def _lengths(config: config_dict.ConfigDict, name_of: Callable[[str], str]) -> Iterator[str]:
+    """Segment and memory lengths that do not fit each other; `name_of` a field says where it was set."""
+    model, segment_length = config.model, config.data.segment_length
+    shown = {
+        field: f'{name_of(field)}={value}'
+        for field, value in {**model.to_dict(), 'segment_length': segment_length}.items()
+    }
+    if model.same_length and model.memory_length == 0:
+        yield f'{shown["same_length"]} needs a memory, and {shown["memory_length"]}'
+    if model.name == 'transformer_xl':
+        if model.compressed_memory_length:
+            yield f'{shown["compressed_memory_length"]} means nothing to model.name=transformer_xl: set it to 0'
+        return
+    if model.memory_length < segment_length:
+        yield f'{shown["memory_length"]} must be at least {shown["segment_length"]}, the block that gets compressed'
+    if model.memory_length % segment_length:
+        yield f'{shown["memory_length"]} does not divide by {shown["segment_length"]}, the block that gets compressed'
+    if segment_length % model.compression_rate:
+        yield f'{shown["segment_length"]} does not divide by {shown["compression_rate"]}'

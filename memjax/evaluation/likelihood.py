@@ -1,0 +1,138 @@
+"""How likely a model finds a text: every target scored exactly once, memory carried from segment to segment."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from ml_collections import config_dict
+
+from memjax.config import evaluation_config
+from memjax.data.store import TokenSplit
+from memjax.data.streams import EvaluationSegment, EvaluationStream
+from memjax.models.contract import Segment
+from memjax.models.factory import build_model
+
+# How many segments may be dispatched before the oldest one's losses are fetched.
+_IN_FLIGHT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """The likelihood of a split.
+
+    Attributes:
+      nll_nats: summed over the scored targets, in float64.
+      targets: of the split.
+      scored: of them; fewer only if `segments` were limited.
+      warmup: tokens that a row reads unscored before a part that begins within a document.
+      seconds: wall time, compilation included.
+      per_token: float32 [targets], nats of each in the order of the text, NaN where unscored; None unless kept.
+    """
+
+    nll_nats: float
+    targets: int
+    scored: int
+    warmup: int
+    seconds: float
+    per_token: np.ndarray | None
+
+    @property
+    def loss(self) -> float:
+        """Nats a target."""
+        return self.nll_nats / self.scored if self.scored else float('nan')
+
+
+class Scorer:
+    """Scores splits with the lengths that a config's `eval` section asks for.
+
+    Compiled once for its shapes; use one for all evaluations of a training.
+    """
+
+    def __init__(self, config: config_dict.ConfigDict, mesh: jax.sharding.Mesh | None = None):
+        """Builds the evaluation model.
+
+        Args:
+          config: a whole config.
+          mesh: rows are split over it if they divide; None: the default device.
+        """
+        self._config = evaluation_config(config)
+        self._model = build_model(self._config.model)
+        self._batch_size = self._config.data.batch_size
+        self._row_sharding, whole = _row_shardings(mesh, self._batch_size)
+
+        def read(params: Any, segment: Segment, memory: Any):
+            output, memory = self._model.apply({'params': params}, segment, memory)
+            return output.nll_BxT, memory
+
+        out = None if whole is None else (whole, None)
+        self._read = jax.jit(read, donate_argnums=2, out_shardings=out)
+
+    @property
+    def warmup(self) -> int:
+        """Tokens of warm-up before rounding up to segments: `eval.warmup`, or what one layer's memory spans."""
+        warmup = self._config.eval.warmup
+        return self._model.core.span if warmup is None else warmup
+
+    def score(
+        self, params: Any, split: TokenSplit, max_segments: int | None = None, keep_tokens: bool = False
+    ) -> Score:
+        """Reads a split.
+
+        Args:
+          params: of the model; their shapes do not depend on the lengths.
+          split: the text.
+          max_segments: stop after so many segments of each row; None: the whole split.
+          keep_tokens: whether to keep every target's loss.
+        """
+        began = time.monotonic()
+        stream = EvaluationStream(split, self._batch_size, self._config.data.segment_length, self.warmup)
+        per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
+        memory = self._model.init_memory(self._batch_size)
+        total, scored, pending = 0.0, 0, []
+
+        def fetch(segment: EvaluationSegment, nll_BxT: jax.Array) -> None:
+            nonlocal total, scored
+            is_scored = segment.weights_BxT > 0
+            nll = np.asarray(nll_BxT)[is_scored]
+            total += float(nll.sum(dtype=np.float64))
+            scored += nll.size
+            if per_token is not None:
+                per_token[segment.target_index_BxT[is_scored]] = nll
+
+        for segment in itertools.islice(stream, max_segments):
+            nll_BxT, memory = self._read(params, self._put(segment), memory)
+            pending.append((segment, nll_BxT))
+            if len(pending) > _IN_FLIGHT:
+                fetch(*pending.pop(0))
+        for item in pending:
+            fetch(*item)
+        return Score(total, split.num_targets, scored, stream.warmup, time.monotonic() - began, per_token)
+
+    def _put(self, segment: EvaluationSegment) -> Segment:
+        arrays = segment._asdict()
+        del arrays['target_index_BxT']
+        if self._row_sharding is None:
+            return Segment(**arrays)
+        # Every process holds all rows, and each device takes its own.
+        return Segment(
+            **{
+                name: jax.make_array_from_callback(array.shape, self._row_sharding, array.__getitem__)
+                for name, array in arrays.items()
+            }
+        )
+
+
+def _row_shardings(
+    mesh: jax.sharding.Mesh | None, batch_size: int
+) -> tuple[NamedSharding | None, NamedSharding | None]:
+    """Shardings of rows over all devices (or of copies where they do not divide), and of copies on all."""
+    if mesh is None or mesh.size == 1:
+        return None, None
+    whole = NamedSharding(mesh, PartitionSpec())
+    return (NamedSharding(mesh, PartitionSpec(mesh.axis_names)) if batch_size % mesh.size == 0 else whole), whole

@@ -1,0 +1,88 @@
+"""A run's model with its parameters, for evaluation, sampling, and anyone's own use."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+from etils import epath
+from ml_collections import config_dict
+
+from memjax.config import evaluation_config
+from memjax.errors import CheckpointError
+from memjax.models.contract import LanguageModel
+from memjax.models.factory import build_model, init_params
+from memjax.training import workdir as workdirs
+from memjax.training.checkpoint import Checkpoints
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A trained model.
+
+    Attributes:
+      config: of the run, with any overrides.
+      model: with the memory lengths of evaluation.
+      params: its parameters, float32.
+      step: of the checkpoint.
+      host: what training recorded with it: `tokens` read and `seconds` spent so far.
+    """
+
+    config: config_dict.ConfigDict
+    model: LanguageModel
+    params: Any
+    step: int
+    host: dict[str, Any]
+
+
+def load_run(
+    workdir: epath.PathLike,
+    step: int | str | None = None,
+    config: config_dict.ConfigDict | None = None,
+) -> Run:
+    """Loads a run's parameters.
+
+    Args:
+      workdir: of the run.
+      step: of a checkpoint; 'best': the best of validation; None: the newest good one.
+      config: the run's config with overrides in `eval`; None: as it was trained.
+
+    Raises:
+      WorkdirError: no run is there.
+      CheckpointError: no such checkpoint, none that is good, or it is of another model.
+    """
+    config = workdirs.read_config(workdir) if config is None else config
+    model = build_model(evaluation_config(config).model)
+    abstract = jax.eval_shape(
+        lambda: init_params(model, evaluation_config(config).data.segment_length, jax.random.key(0))
+    )
+    with Checkpoints(epath.Path(workdir) / 'checkpoints') as checkpoints:
+        found = _find(checkpoints, step, workdir)
+        params = checkpoints.restore_params(found, abstract)
+        host = checkpoints.host(found)
+    return Run(config=config, model=model, params=params, step=found, host=host)
+
+
+def load_params(workdir: epath.PathLike, abstract_params: Any) -> Any:
+    """The parameters of a run's newest good checkpoint, to begin another run from.
+
+    Args:
+      workdir: of that run.
+      abstract_params: shapes, dtypes and shardings that they must have.
+
+    Raises:
+      CheckpointError: there is no good one, or it is of another model.
+    """
+    with Checkpoints(epath.Path(workdir) / 'checkpoints') as checkpoints:
+        return checkpoints.restore_params(_find(checkpoints, None, workdir), abstract_params)
+
+
+def _find(checkpoints: Checkpoints, step: int | str | None, workdir: epath.PathLike) -> int:
+    if isinstance(step, int):
+        return step
+    found = checkpoints.best_good() if step == 'best' else checkpoints.latest_good()
+    if found is None:
+        kind = 'checkpoint with a validation loss' if step == 'best' else 'good checkpoint'
+        raise CheckpointError(f'{epath.Path(workdir)} has no {kind}')
+    return found

@@ -1,0 +1,151 @@
+"""Evaluation of a run on a split, and the result file that states everything a reader needs to trust it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+from ml_collections import config_dict
+
+from memjax import atomic
+from memjax.config import evaluation_config
+from memjax.data.prepare import open_corpus
+from memjax.data.store import Corpus, TokenSplit
+from memjax.errors import ConfigError
+from memjax.evaluation.compressors import compressed_bits_per_byte
+from memjax.evaluation.likelihood import Score, Scorer
+from memjax.evaluation.loading import Run, load_run
+from memjax.training.workdir import writing
+from memjax.version import code_version
+
+# Conventions in which a symbol is a character, so that bits per symbol are bits per character.
+CHARACTER_CONVENTIONS = ('bytes', 'txl', 'awd')
+_CHUNK = 1 << 20
+
+
+def evaluate_run(
+    workdir: epath.PathLike,
+    data_dir: epath.PathLike,
+    config: config_dict.ConfigDict,
+    split: str,
+    step: int | str | None = None,
+    per_token: epath.PathLike | None = None,
+) -> dict[str, Any]:
+    """Scores every target of a split once, writes `WORKDIR/eval/SPLIT.json` and prints it as a table.
+
+    Args:
+      workdir: of the run.
+      data_dir: where prepared corpora are.
+      config: the run's, with overrides in `eval`.
+      split: train | validation | test.
+      step: of a checkpoint; 'best'; None: the newest good one.
+      per_token: also write `nll` (float32, nats of each target in the order of the text) to this .npz file.
+
+    Returns:
+      What the result file holds.
+
+    Raises:
+      UserError: no such run, checkpoint or corpus, or a file that cannot be written.
+    """
+    corpus = open_corpus(config.data, data_dir)
+    check_vocabulary(config, corpus)
+    run = load_run(workdir, step, config)
+    score = Scorer(config).score(run.params, corpus.splits[split], keep_tokens=per_token is not None)
+    result = _result(run, corpus, split, score)
+    if per_token is not None:
+        with writing(per_token), epath.Path(per_token).open('wb') as file:
+            np.savez(file, nll=score.per_token)
+    path = epath.Path(workdir) / 'eval' / f'{split}.json'
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, json.dumps(result, indent=2) + '\n')
+    print(_table(result))
+    return result
+
+
+def check_vocabulary(config: config_dict.ConfigDict, corpus: Corpus) -> None:
+    """Refuses a corpus with more symbols than the model knows.
+
+    Raises:
+      ConfigError: it has.
+    """
+    if corpus.vocab_size > config.model.vocab_size:
+        raise ConfigError(
+            f'{corpus.name} ({corpus.convention}) has {corpus.vocab_size:,} symbols, more than '
+            f'model.vocab_size={config.model.vocab_size:,}'
+        )
+
+
+def _result(run: Run, corpus: Corpus, split_name: str, score: Score) -> dict[str, Any]:
+    split = corpus.splits[split_name]
+    used = evaluation_config(run.config)
+    result = {
+        'config': run.config.name,
+        'commit': code_version(),
+        'seed': run.config.training.seed,
+        'step': run.step,
+        'parameters': sum(leaf.size for leaf in jax.tree.leaves(run.params)),
+        'train_tokens': run.host['tokens'],
+        'train_seconds': run.host['seconds'],
+        'dataset': corpus.name,
+        'convention': corpus.convention,
+        'split': split_name,
+        'targets': score.targets,
+        'scored': score.scored,
+        'nll_nats': score.nll_nats,
+        'token_perplexity': math.exp(score.loss),
+        'protocol': {
+            'segment_length': used.data.segment_length,
+            'memory_length': used.model.memory_length,
+            'compressed_memory_length': used.model.compressed_memory_length,
+            'clamp_length': used.model.clamp_length,
+            'same_length': used.model.same_length,
+            'rows': used.data.batch_size,
+            'warmup': score.warmup,
+        },
+        'seconds': score.seconds,
+    }
+    if corpus.convention in CHARACTER_CONVENTIONS:
+        result['bpc'] = score.loss / math.log(2)
+    if split.words:
+        # A model of bytes reaches word perplexities beyond any float.
+        result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
+    if run.config.eval.compressors:
+        result['compressors'] = {
+            name: compressed_bits_per_byte(name, _text(split)) for name in run.config.eval.compressors
+        }
+    return result
+
+
+def _exp(exponent: float) -> float | None:
+    return math.exp(exponent) if exponent < 700 else None
+
+
+def _text(split: TokenSplit) -> Iterator[bytes]:
+    """The bytes of a split whose symbols are bytes."""
+    for begin in range(0, len(split.tokens), _CHUNK):
+        yield split.tokens[begin : begin + _CHUNK].astype(np.uint8).tobytes()
+
+
+def _table(result: dict[str, Any]) -> str:
+    rows = {
+        f'{result["config"]}, {result["split"]} of {result["dataset"]}': f'step {result["step"]:,}',
+        'targets scored': f'{result["scored"]:,} of {result["targets"]:,}',
+        'token perplexity': f'{result["token_perplexity"]:.3f}',
+    }
+    if result.get('word_perplexity') is not None:
+        rows['word perplexity'] = f'{result["word_perplexity"]:,.1f}'
+    if 'bpc' in result:
+        rows['bits per character'] = f'{result["bpc"]:.4f}'
+    rows |= {f'{name}, bits per byte': f'{bits:.4f}' for name, bits in result.get('compressors', {}).items()}
+    rows['parameters'] = f'{result["parameters"]:,}'
+    rows['trained on'] = f'{result["train_tokens"]:,} tokens, {result["train_seconds"]:,.0f} s'
+    protocol = result['protocol']
+    rows['protocol'] = ', '.join(f'{name} {value}' for name, value in protocol.items())
+    width = max(map(len, rows))
+    return '\n'.join(f'{name:<{width}}  {value}' for name, value in rows.items())

@@ -1,0 +1,58 @@
+"""What a run's end brings: a figure, an evaluation, a sample, as the config asks."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+from etils import epath
+from ml_collections import config_dict
+
+from memjax.evaluation.loading import load_run
+from memjax.evaluation.run import evaluate_run
+from memjax.evaluation.sampling import sample_run
+from memjax.report.loss_figure import draw_loss
+from memjax.training.metrics import METRICS_FILE
+from memjax.training.workdir import writing
+
+
+def end_of_training(config: config_dict.ConfigDict, workdir: epath.Path, data_dir: epath.PathLike) -> None:
+    """Draws the loss, evaluates and samples; what an earlier call left complete is not done again.
+
+    Args:
+      config: of the run.
+      workdir: of the run, which is finished.
+      data_dir: where its corpus is.
+
+    Raises:
+      UserError: a file cannot be written.
+    """
+    if jax.process_index() == 0 and config.training.figure:
+        figure = workdir / 'loss.png'
+        with writing(figure):
+            if draw_loss(workdir / METRICS_FILE, figure, config.name):
+                print(f'loss: {figure}')
+    split = config.eval.after_training
+    if split is not None and not _is_evaluated(workdir, split):
+        evaluate_run(workdir, data_dir, config, split)
+    if config.sample.after_training:
+        sample = config.sample
+        text = sample_run(
+            workdir,
+            data_dir,
+            config,
+            sample.prompt,
+            sample.length,
+            sample.temperature,
+            sample.top_k,
+            sample.top_p,
+            config.training.seed,
+        )
+        print(f'\n{sample.prompt}|{text}')
+
+
+def _is_evaluated(workdir: epath.Path, split: str) -> bool:
+    path = workdir / 'eval' / f'{split}.json'
+    if not path.exists():
+        return False
+    return json.loads(path.read_text())['step'] == load_run(workdir).step

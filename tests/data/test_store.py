@@ -1,0 +1,158 @@
+"""The token store: what was written is what is read, or an error."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from memjax.data import store
+from memjax.data.store import open_store, write_meta, write_split
+from memjax.data.tokenizers import ByteTokenizer, SymbolTokenizer
+from memjax.errors import DataError
+
+TEXTS = {
+    'train': [[b'one ', b'two'], [b''], [b'three\n']],
+    'validation': [[b'four']],
+    'test': [[b'f', b'i', b've six']],
+}
+
+
+class WideTokenizer(ByteTokenizer):
+    """Ids above 255: every byte's value times some factor."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.vocab_size = 256 * factor
+        self._factor = factor
+
+    def encode_pieces(self, pieces):
+        return (ids.astype(np.int64) * self._factor for ids in super().encode_pieces(pieces))
+
+
+def write(directory, tokenizer=None, count_words=True):
+    tokenizer = tokenizer or ByteTokenizer()
+    for split, documents in TEXTS.items():
+        write_split(directory, split, documents, tokenizer, count_words)
+    write_meta(directory, 'files', 'bytes', tokenizer, {'identity': 'abc', 'location': 'here'})
+
+
+def reopen(directory):
+    return open_store(directory, 'a licence', 'do this')
+
+
+def test_what_was_written_is_read(tmp_path):
+    write(tmp_path)
+    corpus = reopen(tmp_path)
+    train = corpus.splits['train']
+    assert isinstance(train.tokens, np.memmap) and train.tokens.dtype == np.uint8
+    assert corpus.tokenizer.decode(train.tokens) == 'one twothree\n'
+    assert train.document_offsets.tolist() == [0, 7, 13]  # the empty document is left out
+    assert (train.num_documents, train.num_targets, train.words, train.num_bytes) == (2, 11, 3, 13)
+    assert [corpus.splits[split].num_targets for split in ('validation', 'test')] == [3, 7]
+    assert (corpus.name, corpus.convention, corpus.licence, corpus.vocab_size) == ('files', 'bytes', 'a licence', 256)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        'meta.json',
+        *(f'{split}.{kind}' for split in ('test', 'train', 'validation') for kind in ('offsets', 'tokens')),
+    ]
+
+
+@pytest.mark.parametrize(('factor', 'dtype'), [(1, np.uint8), (256, np.uint16), (257, np.int32)])
+def test_ids_are_stored_as_narrowly_as_they_fit(tmp_path, factor, dtype):
+    write(tmp_path, WideTokenizer(factor))
+    tokens = reopen(tmp_path).splits['validation'].tokens
+    assert tokens.dtype == dtype
+    assert tokens.tolist() == [byte * factor for byte in b'four']
+
+
+def test_words_are_none_where_they_are_not_counted(tmp_path):
+    write(tmp_path, count_words=False)
+    assert reopen(tmp_path).splits['train'].words is None
+
+
+def test_fingerprint_tells_other_tokens_and_other_tokenizers(tmp_path, monkeypatch):
+    fingerprints = []
+    letters = b'\n efhinorstuvwx'
+    for i, (tokenizer, last) in enumerate(
+        [(ByteTokenizer(), b'x'), (ByteTokenizer(), b'x'), (ByteTokenizer(), b'n'), (SymbolTokenizer(letters), b'x')]
+    ):
+        monkeypatch.setitem(TEXTS, 'test', [[b'fi', last]])
+        (tmp_path / str(i)).mkdir()
+        write(tmp_path / str(i), tokenizer)
+        fingerprints.append(reopen(tmp_path / str(i)).fingerprint)
+    assert fingerprints[0] == fingerprints[1]
+    assert len(set(fingerprints)) == 3
+
+
+def test_one_flipped_bit_anywhere_is_told(tmp_path):
+    write(tmp_path)
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        for position in range(0, len(content), 7):
+            damaged = bytearray(content)
+            damaged[position] ^= 1
+            if path.name == 'meta.json' and chr(content[position]) in ' \n':
+                continue  # white space between values says nothing
+            path.write_bytes(damaged)
+            with pytest.raises(DataError, match=r'; do this$') as caught:
+                reopen(tmp_path)
+            assert '\n' not in str(caught.value)
+        path.write_bytes(content)
+    assert reopen(tmp_path).splits['test'].words == 2
+
+
+@pytest.mark.parametrize('name', ['meta.json', 'train.tokens', 'test.offsets'])
+@pytest.mark.parametrize('damage', ['truncated', 'longer', 'empty', 'missing'])
+def test_a_file_of_another_size_is_told(tmp_path, name, damage):
+    write(tmp_path)
+    path = tmp_path / name
+    content = path.read_bytes()
+    path.unlink()
+    if damage != 'missing':
+        path.write_bytes({'truncated': content[:-1], 'longer': content + b'x', 'empty': b''}[damage])
+    with pytest.raises(DataError, match=f'{name}.*; do this$'):
+        reopen(tmp_path)
+
+
+def test_another_format_is_told(tmp_path):
+    write(tmp_path)
+    meta = json.loads((tmp_path / 'meta.json').read_text())
+    (tmp_path / 'meta.json').write_text(json.dumps({**meta, 'format': 99}))
+    with pytest.raises(DataError, match='has format 99, this version reads 1; do this'):
+        reopen(tmp_path)
+
+
+def test_a_finished_split_is_not_written_again(tmp_path):
+    write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
+    before = (tmp_path / 'train.tokens').stat().st_ino
+    write_split(tmp_path, 'train', iter(()), ByteTokenizer(), True)
+    assert (tmp_path / 'train.tokens').stat().st_ino == before
+
+
+@pytest.mark.parametrize('fault', [KeyboardInterrupt, OSError, DataError])
+def test_an_interrupted_split_leaves_nothing(tmp_path, fault):
+    def documents():
+        yield [b'some text']
+        assert sorted(path.name for path in tmp_path.iterdir()) == ['train.offsets', 'train.tokens']
+        raise fault
+
+    with pytest.raises(fault):
+        write_split(tmp_path, 'train', documents(), ByteTokenizer(), True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_summary_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    def write_whole(path, content):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(store, 'write_whole', write_whole)
+    with pytest.raises(OSError, match='No space'):
+        write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_split_without_text_is_refused(tmp_path):
+    with pytest.raises(DataError, match='the split test holds no text'):
+        write_split(tmp_path, 'test', [[b''], [b'']], ByteTokenizer(), True)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,168 @@
+"""What each launcher hands to the function that it runs, and what it refuses."""
+
+import json
+import pathlib
+import types
+
+import pytest
+from etils import epath
+
+CONFIGS = pathlib.Path(__file__).parents[2] / 'configs'
+DEMO = f'--config={CONFIGS / "demo_ct.py"}'
+
+
+def test_train_hands_over_config_workdir_and_data(launch, stand_in, tmp_path):
+    calls = stand_in('memjax.training.loop', 'train')
+    code, _, err = launch('train', DEMO, f'--workdir={tmp_path}', '--data_dir=/d', '--config.model.num_layers=2')
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert (call['workdir'], call['data_dir']) == (epath.Path(tmp_path), epath.Path('/d'))
+    assert call['config'].name == 'demo_ct'
+    assert call['config'].model.num_layers == 2
+
+
+def test_trains_workdir_is_named_after_the_config(launch, stand_in):
+    calls = stand_in('memjax.training.loop', 'train')
+    launch('train', DEMO)
+    launch('train', DEMO, '--config.name=other')
+    assert [str(call['workdir']) for call in calls] == ['runs/demo_ct', 'runs/other']
+
+
+def test_train_without_a_usable_config(refusal, tmp_path):
+    assert refusal('train').startswith('--config is needed: the experiment, a Python file')
+    assert refusal('train', '--config=configs/absent.py') == 'configs/absent.py: no such config file'
+    (tmp_path / 'text.py').write_text('In the beginning')
+    assert 'SyntaxError' in refusal('train', f'--config={tmp_path / "text.py"}')
+
+
+def test_train_refuses_what_cannot_work_before_it_starts(refusal, stand_in):
+    calls = stand_in('memjax.training.loop', 'train')
+    assert refusal('train', DEMO, '--config.model.num_layer=4').endswith('did you mean num_layers?')
+    assert "'four'" in refusal('train', DEMO, '--config.model.num_layers=four')
+    assert refusal('train', DEMO, '--config.model.num_heads=0') == 'model.num_heads=0 must be at least 1'
+    assert 'does not divide' in refusal('train', DEMO, '--config.model.compression_rate=5')
+    assert 'must not be negative' in refusal('train', DEMO, '--config.model.memory_length=-128')
+    assert 'unexpected argument' in refusal('train', DEMO, 'stray')
+    assert calls == []
+
+
+def test_eval_hands_over_the_runs_config_with_overrides(launch, stand_in, workdir):
+    calls = stand_in('memjax.evaluation.run', 'evaluate_run', result={})
+    code, _, err = launch(
+        'eval', f'--workdir={workdir}', '--split=validation', '--step=best', '--per_token=~/losses.npz',
+        '--config.eval.compressed_memory_length=64', '--data_dir=/d',
+    )  # fmt: skip
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert (call['workdir'], call['data_dir']) == (epath.Path(workdir), epath.Path('/d'))
+    assert (call['split'], call['step']) == ('validation', 'best')
+    assert call['per_token'] == epath.Path('~/losses.npz').expanduser()
+    assert call['config'].model.num_layers == 3
+    assert call['config'].eval.compressed_memory_length == 64
+
+
+def test_evals_defaults_are_the_newest_step_and_no_file(launch, stand_in, workdir):
+    calls = stand_in('memjax.evaluation.run', 'evaluate_run', result={})
+    launch('eval', f'--workdir={workdir}', '--split=test')
+    launch('eval', f'--workdir={workdir}', '--split=test', '--step=40')
+    assert [(call['step'], call['per_token']) for call in calls] == [(None, None), (40, None)]
+
+
+def test_eval_refuses_what_it_cannot_score(refusal, workdir, tmp_path):
+    run = f'--workdir={workdir}'
+    assert '<train|validation|test>' in refusal('eval', run, '--split=dev')
+    assert refusal('eval', run).startswith('--split is needed: <train|validation|test>')
+    assert refusal('eval', '--split=test') == '--workdir is needed: the directory of the run'
+    assert 'holds no run' in refusal('eval', f'--workdir={tmp_path / "absent"}', '--split=test')
+    assert 'step' in refusal('eval', run, '--split=test', '--step=last')
+    assert refusal('eval', run, '--config.eval.segment_length=100').startswith('model.memory_length=128 does not')
+
+
+@pytest.mark.parametrize('command', ['eval', 'sample'])
+def test_a_trained_model_cannot_be_made_another(refusal, workdir, command):
+    for override in ('model.num_layers=4', 'model.compression=mean', 'data.name=enwik8', 'training.seed=1', 'name=x'):
+        message = refusal(command, f'--workdir={workdir}', f'--config.{override}')
+        field = override.split('=')[0]
+        assert message == f'--config.{field} cannot be changed here, only eval, sample, mesh and data.path'
+
+
+@pytest.mark.parametrize(
+    ('text', 'complaint'),
+    [
+        ('{"model": ', 'is not JSON'),
+        ('{"model": {"layers": 3}}', 'unknown field model.layers'),
+        ('{"model": {"num_layers": "3"}}', 'is not of type int'),
+        ('{"model": {"num_heads": 0}}', 'model.num_heads=0 must be at least 1'),
+    ],
+)
+def test_a_damaged_config_json_is_refused(refusal, workdir, text, complaint):
+    (workdir / 'config.json').write_text(text)
+    assert complaint in refusal('eval', f'--workdir={workdir}', '--split=test')
+
+
+def test_a_config_json_that_is_no_text_is_refused_by_name(refusal, workdir):
+    (workdir / 'config.json').write_bytes(b'\xff\xfe\xfd')
+    assert refusal('eval', f'--workdir={workdir}', '--split=test').startswith(f'{workdir}/config.json cannot be read')
+
+
+def test_sample_takes_from_the_config_what_no_flag_sets(launch, stand_in, workdir):
+    calls = stand_in('memjax.evaluation.sampling', 'sample_run', result='and it was so')
+    code, out, err = launch('sample', f'--workdir={workdir}', '--prompt=Let there be', '--top_k=5', '--seed=3')
+    assert (code, out, err) == (0, 'and it was so\n', '')
+    (call,) = calls
+    assert call['workdir'] == epath.Path(workdir)
+    assert {name: call[name] for name in ('prompt', 'length', 'temperature', 'top_k', 'top_p', 'seed', 'step')} == {
+        'prompt': 'Let there be', 'length': 256, 'temperature': 0.7, 'top_k': 5, 'top_p': 0.98, 'seed': 3, 'step': None,
+    }  # fmt: skip
+
+
+def test_sample_refuses_settings_out_of_range(refusal, workdir):
+    run = f'--workdir={workdir}'
+    assert refusal('sample', run, '--length=0') == 'sample.length=0 must be at least 1'
+    assert refusal('sample', run, '--temperature=0') == 'sample.temperature=0.0 must be above 0'
+    assert refusal('sample', run, '--top_k=-1') == 'sample.top_k=-1 must be at least 1'
+    assert refusal('sample', run, '--top_p=1.5') == 'sample.top_p=1.5 must be above 0 and at most 1'
+    assert '--seed=-1' in refusal('sample', run, '--seed=-1')
+    assert "'long'" in refusal('sample', run, '--length=long')
+
+
+def test_prepare_hands_over_corpus_and_source(launch, stand_in):
+    split = types.SimpleNamespace(tokens=range(12345))
+    corpus = types.SimpleNamespace(
+        name='files', convention='bytes', splits={'train': split}, vocab_size=256, licence='the usual'
+    )
+    calls = stand_in('memjax.data.prepare', 'prepare', result=corpus)
+    code, out, err = launch(
+        'prepare', '--dataset=files', '--source=~/texts', '--data_dir=/d', '--overwrite',
+        '--config.data.test_fraction=0.2',
+    )  # fmt: skip
+    assert (code, err) == (0, '')
+    for part in ('files bytes train', '12,345 symbols', '256 different', 'the usual'):
+        assert part in out
+    launch('prepare', '--dataset=enwik8', '--convention=txl')
+    first, second = calls
+    assert (first['data'].name, first['data'].test_fraction) == ('files', 0.2)
+    assert (first['source'], first['overwrite'], first['data_dir']) == ('~/texts', True, epath.Path('/d'))
+    assert (second['data'].name, second['data'].convention) == ('enwik8', 'txl')
+    assert (second['source'], second['overwrite']) == (None, False)
+
+
+def test_prepare_refuses_what_it_cannot_prepare(refusal):
+    assert refusal('prepare').startswith('--dataset is needed')
+    assert 'did you mean txl?' in refusal('prepare', '--dataset=enwik8', '--convention=tx')
+    assert 'must be at least 0 and below 1' in refusal('prepare', '--dataset=files', '--config.data.test_fraction=1')
+    message = refusal('prepare', '--dataset=files', '--config.model.num_layers=1')
+    assert message == '--config.model.num_layers cannot be changed here, only data'
+
+
+def test_plan_prints_figures_as_a_table_or_as_json(launch, stand_in):
+    figures = {'parameters': 1234567, 'parameters_by_module': {'core': 1234000, 'embed': 567}, 'flops_per_token': 2.5e9}
+    calls = stand_in('memjax.evaluation.plan', 'plan', result=figures)
+    code, out, err = launch('plan', DEMO, '--config.model.num_layers=2')
+    assert (code, err) == (0, '')
+    assert calls[0]['config'].model.num_layers == 2
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ['parameters', '1,234,567']
+    assert ['core', '1,234,000'] in rows
+    code, out, _ = launch('plan', DEMO, '--json')
+    assert (code, json.loads(out)) == (0, figures)

@@ -1,0 +1,178 @@
+"""What a config is refused for, before any JAX runs."""
+
+import pytest
+
+from memjax.config import base_config, flatten
+from memjax.config_checks import CHOICES, RULES, SPLITS, check
+from memjax.errors import ConfigError
+
+
+def changed(**values):
+    """The base config with fields set by their dotted names, `__` for the dot."""
+    config = base_config()
+    for name, value in values.items():
+        section, _, field = name.rpartition('__')
+        (config[section] if section else config)[field] = value
+    return config
+
+
+def complaint(**values) -> str:
+    with pytest.raises(ConfigError) as error:
+        check(changed(**values))
+    assert '\n' not in str(error.value)
+    return str(error.value)
+
+
+def test_the_base_config_passes():
+    check(base_config())
+
+
+@pytest.mark.parametrize(
+    ('field', 'value', 'must'),
+    [
+        ('model__num_heads', 0, 'be at least 1'),
+        ('model__num_layers', 0, 'be at least 1'),
+        ('model__vocab_size', 0, 'be at least 1'),
+        ('model__head_dim', 0, 'be at least 1'),
+        ('model__compression_rate', 0, 'be at least 1'),
+        ('data__batch_size', 0, 'be at least 1'),
+        ('data__segment_length', -128, 'be at least 1'),
+        ('training__update_period', 0, 'be at least 1'),
+        ('training__num_steps', 0, 'be at least 1'),
+        ('training__checkpoints_to_keep', 0, 'be at least 1'),
+        ('eval__batch_size', 0, 'be at least 1'),
+        ('sample__top_k', 0, 'be at least 1'),
+        ('mesh__tensor', 0, 'be at least 1'),
+        ('model__memory_length', -1, 'not be negative'),
+        ('model__compressed_memory_length', -128, 'not be negative'),
+        ('eval__memory_length', -128, 'not be negative'),
+        ('eval__warmup', -1, 'not be negative'),
+        ('training__seed', -1, 'not be negative'),
+        ('training__learning_rate', 0.0, 'be above 0'),
+        ('training__gradient_clip', -0.1, 'be above 0'),
+        ('sample__temperature', 0.0, 'be above 0'),
+        ('model__dropout_rate', 1.0, 'be at least 0 and below 1'),
+        ('model__attention_dropout_rate', -0.1, 'be at least 0 and below 1'),
+        ('data__test_fraction', 1.5, 'be at least 0 and below 1'),
+        ('sample__top_p', 0.0, 'be above 0 and at most 1'),
+        ('sample__top_p', 1.1, 'be above 0 and at most 1'),
+        ('model__model_dim', 129, 'be even'),
+        ('mesh__data', 0, 'be -1 or at least 1'),
+        ('name', 'a/b', 'be letters'),
+        ('name', '', 'be letters'),
+        ('training__learning_rate', float('nan'), 'be finite'),
+        ('model__init_scale', float('inf'), 'be finite'),
+        ('model__num_layers', None, 'not be None'),
+        ('model__num_layers', True, 'be of type int'),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name_and_value(field, value, must):
+    message = complaint(**{field: value})
+    assert message.startswith(field.replace('__', '.'))
+    assert str(value) in message
+    assert f'must {must}' in message
+
+
+@pytest.mark.parametrize(
+    ('field', 'value', 'nearest'),
+    [
+        ('model__name', 'compresive', 'compressive'),
+        ('model__name', 'transformer-xl', 'transformer_xl'),
+        ('model__compression', 'con', 'conv'),
+        ('model__compression_loss', 'atention', 'attention'),
+        ('model__compressed_positions', 'slot', 'slots'),
+        ('model__activation', 'rely', 'relu'),
+        ('model__norm', 'pree', 'pre'),
+        ('model__dtype', 'float16', 'bfloat16'),
+        ('data__convention', 'byte', 'bytes'),
+        ('eval__after_training', 'tests', 'test'),
+        ('eval__compressors', ('gzip', 'xzz'), 'xz'),
+    ],
+)
+def test_an_unknown_choice_names_the_choices_and_the_nearest(field, value, nearest):
+    message = complaint(**{field: value})
+    name = field.replace('__', '.')
+    assert message.startswith(f'{name}=')
+    assert ', '.join(CHOICES[name]) in message
+    assert message.endswith(f'did you mean {nearest}?')
+
+
+def test_heads_must_divide_the_model_unless_their_width_is_set():
+    assert 'model.model_dim=128 does not divide by model.num_heads=3' in complaint(model__num_heads=3)
+    check(changed(model__num_heads=3, model__head_dim=50))
+
+
+def test_blocks_must_be_whole_where_something_is_compressed():
+    assert complaint(model__memory_length=200) == (
+        'model.memory_length=200 does not divide by data.segment_length=128, the block that gets compressed'
+    )
+    assert complaint(model__compression_rate=3) == (
+        'data.segment_length=128 does not divide by model.compression_rate=3'
+    )
+    assert complaint(model__memory_length=64).startswith('model.memory_length=64 must be at least')
+    assert complaint(model__memory_length=0).startswith('model.memory_length=0 must be at least')
+    check(changed(model__memory_length=256, model__compressed_memory_length=100))
+
+
+def test_blocks_must_be_whole_in_evaluation_too():
+    assert complaint(eval__memory_length=200).startswith(
+        'eval.memory_length=200 does not divide by data.segment_length=128'
+    )
+    assert complaint(eval__segment_length=96).startswith(
+        'model.memory_length=128 does not divide by eval.segment_length=96'
+    )
+    assert complaint(eval__segment_length=2) == 'eval.segment_length=2 does not divide by model.compression_rate=4'
+    check(changed(eval__segment_length=64, eval__memory_length=64, eval__compressed_memory_length=1000))
+
+
+def test_transformer_xl_takes_any_memory_length_and_no_compressed_memory():
+    plain = {'model__name': 'transformer_xl', 'model__compressed_memory_length': 0}
+    check(changed(**plain, model__memory_length=77, eval__memory_length=0, model__compression_rate=3))
+    assert complaint(model__name='transformer_xl').startswith('model.compressed_memory_length=128 means nothing')
+    assert complaint(**plain, eval__compressed_memory_length=8).startswith('eval.compressed_memory_length=8 means')
+
+
+def test_same_length_needs_a_memory():
+    plain = {'model__name': 'transformer_xl', 'model__compressed_memory_length': 0}
+    message = complaint(**plain, model__same_length=True, model__memory_length=0)
+    assert message == 'model.same_length=True needs a memory, and model.memory_length=0'
+    message = complaint(**plain, eval__same_length=True, eval__memory_length=0)
+    assert message == 'eval.same_length=True needs a memory, and eval.memory_length=0'
+    check(changed(**plain, model__same_length=True, model__memory_length=1))
+
+
+def test_warmup_ends_before_the_decay_does():
+    assert complaint(training__warmup_steps=1001).startswith('training.warmup_steps=1001 must not be above')
+    check(changed(training__warmup_steps=1000))
+    check(changed(training__num_steps=5))  # only truncates the schedule
+
+
+def test_something_is_left_to_train_on():
+    assert 'leave nothing to train on' in complaint(data__validation_fraction=0.5, data__test_fraction=0.5)
+
+
+def test_the_tables_name_fields_that_exist():
+    named = {name for rule in RULES for name in rule.fields} | set(CHOICES)
+    assert named <= set(flatten(base_config()))
+
+
+def test_every_number_has_a_rule():
+    ruled = {name for rule in RULES for name in rule.fields}
+    numbers = {
+        name
+        for name, value in flatten(base_config()).items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+    assert numbers <= ruled
+
+
+def test_the_choices_are_what_models_and_data_offer():
+    from memjax.data.corpora import CORPORA
+    from memjax.data.sources import SPLITS as PREPARED_SPLITS
+    from memjax.models.factory import CORES
+    from memjax.nn.attention import SCHEMES
+
+    assert set(CHOICES['model.name']) == set(CORES)
+    assert set(CHOICES['model.compressed_positions']) == set(SCHEMES)
+    assert set(CHOICES['data.convention']) == {word for spec in CORPORA.values() for word in spec.conventions}
+    assert SPLITS == PREPARED_SPLITS
