@@ -42,7 +42,7 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
     )
     for name, split in corpus.splits.items():
         print(f'{corpus.name} {corpus.convention} {name:<10} {len(split.tokens):>13,} symbols')
-    print(f'{corpus.vocab_size} different symbols; licence: {corpus.licence}')
+    print(f'vocabulary of {corpus.vocab_size}; licence: {corpus.licence}')
 
 
 COMMAND = command_line.Command(__doc__, FLAGS, load_config, run, ('data',))

@@ -35,9 +35,9 @@ def disk_faults_told(action: str) -> Iterator[None]:
             if isinstance(cause, OSError) and cause.strerror:
                 where = f' ({cause.filename})' if cause.filename else ''
                 raise DataError(f'{action}: {cause.strerror}{where}') from error
-            for fault in _DISK_FAULTS:
-                if fault in str(cause):
-                    raise DataError(f'{action}: {fault}') from error
+        for fault in _DISK_FAULTS:
+            if fault in str(error):
+                raise DataError(f'{action}: {fault}') from error
         raise
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging as standard_logging
 import math
 import os
 import re
@@ -31,7 +30,7 @@ from jax.experimental import multihost_utils
 
 from memjax import atomic
 from memjax.errors import CheckpointError
-from memjax.training import digest, named_arrays
+from memjax.training import digest, named_arrays, quiet_orbax
 
 PyTree = Any
 
@@ -40,15 +39,7 @@ _STATUS = re.compile(r'[A-Z]+(_[A-Z]+)*: ')
 _ERRNO = re.compile(r"os_error_code='(\d+)'")
 
 
-def _is_not_orbax(record: standard_logging.LogRecord) -> bool:
-    place = f'{os.sep}orbax{os.sep}'
-    return place not in record.pathname and not (record.name == 'asyncio' and place in record.getMessage())
-
-
-# Orbax logs every save, and each failure with a traceback, some of them through asyncio; what fails is raised here as
-# one line.
-for _logger in ('absl', 'asyncio'):
-    standard_logging.getLogger(_logger).addFilter(_is_not_orbax)
+quiet_orbax.silence()
 
 
 class Checkpoints:

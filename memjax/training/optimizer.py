@@ -35,7 +35,7 @@ def part_norms(gradients: Any) -> dict[str, jax.Array]:
     parts = {'grad_norm': [], 'compression_grad_norm': []}
     for path, leaf in flat:
         parts['compression_grad_norm' if COMPRESSOR.search(path_name(path)) else 'grad_norm'].append(leaf)
-    return {name: optax.global_norm(leaves) for name, leaves in parts.items() if leaves}
+    return {name: optax.tree.norm(leaves) for name, leaves in parts.items() if leaves}
 
 
 def learning_rate(training: config_dict.ConfigDict) -> optax.Schedule:

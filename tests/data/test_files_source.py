@@ -87,7 +87,7 @@ def test_the_same_text_elsewhere_has_the_same_identity_and_any_change_another(tm
     path.write_text('text of T')
     seen.add(files_source(str(tmp_path / 'two'), 0.1, 0.1).identity)
     path.write_text('text of t')
-    path.rename(path.with_name('other.txt'))
+    path.rename(path.with_name('t2.txt'))
     seen.add(files_source(str(tmp_path / 'two'), 0.1, 0.1).identity)
     assert len(seen) == 3
 

@@ -67,7 +67,8 @@ def test_the_thread_stops_and_closes_its_iterator(how):
         finally:
             closed.set()
 
-    ahead = prefetched(items(), 2)
+    iterator = items()  # kept, so that only its close() can end it
+    ahead = prefetched(iterator, 2)
     next(ahead)
     assert alive()
     if how == 'close':

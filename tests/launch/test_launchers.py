@@ -107,12 +107,15 @@ def test_a_config_json_that_is_no_text_is_refused_by_name(refusal, workdir):
 
 def test_sample_takes_from_the_config_what_no_flag_sets(launch, stand_in, workdir):
     calls = stand_in('memjax.evaluation.sampling', 'sample_run', result='and it was so')
-    code, out, err = launch('sample', f'--workdir={workdir}', '--prompt=Let there be', '--top_k=5', '--seed=3')
+    code, out, err = launch(
+        'sample', f'--workdir={workdir}', '--prompt=Let there be', '--top_k=5', '--seed=3', '--step=best'
+    )
     assert (code, out, err) == (0, 'and it was so\n', '')
     (call,) = calls
     assert call['workdir'] == epath.Path(workdir)
     assert {name: call[name] for name in ('prompt', 'length', 'temperature', 'top_k', 'top_p', 'seed', 'step')} == {
-        'prompt': 'Let there be', 'length': 256, 'temperature': 0.7, 'top_k': 5, 'top_p': 0.98, 'seed': 3, 'step': None,
+        'prompt': 'Let there be', 'length': 256, 'temperature': 0.7, 'top_k': 5, 'top_p': 0.98, 'seed': 3,
+        'step': 'best',
     }  # fmt: skip
 
 
@@ -137,7 +140,7 @@ def test_prepare_hands_over_corpus_and_source(launch, stand_in):
         '--config.data.test_fraction=0.2',
     )  # fmt: skip
     assert (code, err) == (0, '')
-    for part in ('files bytes train', '12,345 symbols', '256 different', 'the usual'):
+    for part in ('files bytes train', '12,345 symbols', 'vocabulary of 256', 'the usual'):
         assert part in out
     launch('prepare', '--dataset=enwik8', '--convention=txl')
     first, second = calls

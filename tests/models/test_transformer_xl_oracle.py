@@ -16,11 +16,12 @@ from memjax.models.contract import LanguageModel, Segment
 from memjax.models.factory import build_model
 
 GOLDEN = pathlib.Path(__file__).parent / 'golden'
+# The fast tier leaves out what the other cases hold too.
 CASES = (
-    'no_memory',
+    pytest.param('no_memory', marks=pytest.mark.slow),
     'long_memory',
-    'short_memory',
-    'clamp',
+    pytest.param('short_memory', marks=pytest.mark.slow),
+    pytest.param('clamp', marks=pytest.mark.slow),
     'same_length',
     'same_length_short_memory',
     'untied_everything',

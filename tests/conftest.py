@@ -1,0 +1,68 @@
+"""A tiny corpus, the config of a tiny run over it, and compiled programs shared between tests."""
+
+from __future__ import annotations
+
+import os
+import random
+
+# Before JAX starts: the suite's time is compilation, and its programs are too small to gain from optimization.
+os.environ['XLA_FLAGS'] = (
+    f'{os.environ.get("XLA_FLAGS", "")} --xla_llvm_disable_expensive_passes=true --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
+)
+
+import pytest
+
+from memjax.config import base_config
+
+
+@pytest.fixture(scope='session', autouse=True)
+def shared_compilations(tmp_path_factory):
+    """Keeps compiled programs on disk for the session: many tests, and their subprocesses, compile the same ones."""
+    settings = {
+        'JAX_COMPILATION_CACHE_DIR': str(tmp_path_factory.mktemp('compiled')),
+        'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
+        'JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES': '0',
+    }
+    os.environ |= settings
+    import jax
+
+    for name, value in settings.items():
+        jax.config.update(name.lower(), value if name.endswith('DIR') else int(value))
+
+
+@pytest.fixture(scope='session')
+def text_folder(tmp_path_factory):
+    """A `files` corpus: several documents a split, of lengths that no segment length divides."""
+    words = ('the', 'quick', 'brown', 'fox', 'jumps', 'over', 'a', 'lazy', 'dog', 'by', 'night')
+    generator = random.Random(0)
+    folder = tmp_path_factory.mktemp('texts')
+    for split, sizes in {'train': (130, 61, 217, 83), 'validation': (111, 233), 'test': (207, 1, 80)}.items():
+        (folder / split).mkdir()
+        for index, size in enumerate(sizes):
+            text = ' '.join(generator.choice(words) for _ in range(size))[:size]
+            (folder / split / f'{index}.txt').write_text(text)
+    return folder
+
+
+@pytest.fixture(scope='session')
+def data_dir(tmp_path_factory):
+    """Where the session's corpora are prepared."""
+    return tmp_path_factory.mktemp('data')
+
+
+@pytest.fixture
+def tiny_config(text_folder):
+    """A run of 12 steps that has everything a run can have: dropout, an unroll, accumulation, compression."""
+    config = base_config()
+    config.name = 'tiny'
+    config.data.update({'name': 'files', 'path': str(text_folder), 'batch_size': 4, 'segment_length': 8})
+    config.model.update(
+        {'num_layers': 2, 'num_heads': 2, 'model_dim': 16, 'mlp_dim': 32, 'memory_length': 8, 'compression_rate': 2}
+    )
+    config.model.update({'compressed_memory_length': 4, 'dropout_rate': 0.1, 'attention_dropout_rate': 0.1})
+    config.training.update(
+        {'num_steps': 12, 'warmup_steps': 2, 'decay_steps': 20, 'learning_rate': 1e-2, 'segments_per_step': 2}
+    )
+    config.training.update({'update_period': 2, 'update_period_start': 4, 'figure': False})
+    config.training.update({'log_every': 3, 'eval_every': 6, 'eval_segments': 3, 'checkpoint_every': 4})
+    return config

@@ -1,0 +1,89 @@
+"""Scoring: exactly once, whatever the rows and lengths, and the same figures whoever adds them up."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from memjax.data.prepare import open_corpus
+from memjax.evaluation.likelihood import Scorer
+from memjax.models.factory import build_model, init_params
+from memjax.models.segments import segments
+
+
+@pytest.fixture(scope='module')
+def params():
+    """Parameters of the tiny model, drawn wide enough that memory matters."""
+    made = {}
+
+    def make(config):
+        key = (config.model.name, config.model.compression)
+        if key not in made:
+            model = build_model(config.model.copy_and_resolve_references().unlock())
+            small = init_params(model, 8, jax.random.key(0))
+            made[key] = jax.tree.map(lambda leaf: leaf * 8 if leaf.ndim > 1 else leaf, small)
+        return made[key]
+
+    return make
+
+
+@pytest.fixture
+def split(tiny_config, data_dir):
+    """The test split: documents of 207, 1 and 80 symbols."""
+    return open_corpus(tiny_config.data, data_dir).splits['test']
+
+
+@pytest.mark.parametrize(('batch_size', 'segment_length'), [(1, 8), (3, 8), (64, 8), (2, 4)])
+def test_every_target_is_scored_exactly_once(tiny_config, split, params, batch_size, segment_length):
+    tiny_config.eval.update({'batch_size': batch_size, 'segment_length': segment_length})
+    score = Scorer(tiny_config).score(params(tiny_config), split, keep_tokens=True)
+    assert score.targets == score.scored == 206 + 0 + 79
+    assert np.isfinite(score.per_token).all()
+    assert score.nll_nats == pytest.approx(score.per_token.sum(dtype=np.float64), rel=1e-12)
+
+
+def test_rows_warmed_up_over_the_whole_reach_equal_one_row(tiny_config, split, params):
+    reach = tiny_config.model.num_layers * (8 + 2 * 4)
+
+    def per_token(rows, warmup):
+        tiny_config.eval.update({'batch_size': rows, 'warmup': warmup})
+        return Scorer(tiny_config).score(params(tiny_config), split, keep_tokens=True).per_token
+
+    one = per_token(1, None)
+    np.testing.assert_allclose(per_token(4, reach), one, rtol=0, atol=1e-5)
+    # The comparison can fail: without warm-up the rows do differ.
+    assert np.abs(per_token(4, 0) - one).max() > 1e-3
+
+
+def test_default_warmup_is_the_memorys_span_in_whole_segments(tiny_config, split, params):
+    tiny_config.eval.update({'batch_size': 2, 'compressed_memory_length': 6})
+    score = Scorer(tiny_config).score(params(tiny_config), split)
+    assert score.warmup == 24  # 8 + 2 x 6 = 20, rounded up to segments of 8
+
+
+def test_scores_equal_a_loop_over_ones_own_segments(tiny_config, split, params):
+    tiny_config.eval.batch_size = 1
+    score = Scorer(tiny_config).score(params(tiny_config), split, keep_tokens=True)
+    model = build_model(tiny_config.model)
+    read = jax.jit(lambda segment, memory: model.apply({'params': params(tiny_config)}, segment, memory))
+    memory, losses = model.init_memory(1), []
+    for begin, end in zip(split.document_offsets[:-1], split.document_offsets[1:], strict=True):
+        for segment in segments(split.tokens[begin:end], 8):
+            output, memory = read(segment, memory)
+            losses.append(np.asarray(output.nll_BxT)[segment.weights_BxT > 0])
+    np.testing.assert_allclose(np.concatenate(losses), score.per_token, rtol=0, atol=1e-5)
+
+
+def test_limited_segments_score_less_and_say_so(tiny_config, split, params):
+    tiny_config.eval.batch_size = 2
+    score = Scorer(tiny_config).score(params(tiny_config), split, max_segments=3)
+    assert 0 < score.scored < score.targets
+
+
+def test_memory_lengths_of_evaluation_are_used(tiny_config, split, params):
+    tiny_config.eval.batch_size = 1
+    short = Scorer(tiny_config).score(params(tiny_config), split)
+    tiny_config.eval.update({'memory_length': 16, 'compressed_memory_length': 8})
+    long = Scorer(tiny_config).score(params(tiny_config), split)
+    assert abs(long.nll_nats - short.nll_nats) > 1e-3

@@ -1,0 +1,82 @@
+"""Dropout: the key decides it, evaluation has none, every layer has its own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+from tiny_models import CT, TXL, T, compiled, cut, each, text, tiny
+
+DROPOUT = {'dropout_rate': 0.5, 'attention_dropout_rate': 0.5}
+
+
+def train_nll(built, key_seed: int):
+    segment = cut(text(2, T))[0]
+    nll = compiled(lambda key: built.train(built.params, segment, built.model.init_memory(2), key)[0].nll_BxT)
+    return np.asarray(nll(jax.random.key(key_seed)))
+
+
+@each([TXL[0], CT[5]])
+def test_the_key_decides(variant):
+    built = tiny(**variant, **DROPOUT)
+    segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
+    nll = compiled(lambda key: built.train(built.params, segment, memory, key)[0].nll_BxT)
+    once = np.asarray(nll(jax.random.key(0)))
+    np.testing.assert_array_equal(nll(jax.random.key(0)), once)
+    assert (np.asarray(nll(jax.random.key(1))) != once).all()
+
+
+@each([TXL[0], CT[5]])
+def test_evaluation_has_none(variant):
+    segments = cut(text(2, 6 * T))
+    logits, _ = tiny(**variant).read_text(segments)
+    with_rates, _ = tiny(**variant, **DROPOUT).read_text(segments)
+    np.testing.assert_array_equal(with_rates, logits)
+
+
+@pytest.mark.parametrize('rate', ['dropout_rate', 'attention_dropout_rate'])
+def test_each_rate_acts_in_training(rate):
+    without = train_nll(tiny(**CT[0]), 0)
+    assert (np.abs(train_nll(tiny(**CT[0], **{rate: 0.5}), 0) - without) > 1e-4).all()
+
+
+def test_layers_drop_different_units():
+    """Every layer adds the same vector of ones, dropped by its own key, to a state that is otherwise zero."""
+    built = tiny(**TXL[0], num_layers=3, **DROPOUT)
+    params = jax.tree.map(jnp.zeros_like, built.params)
+    layers = params['core']['layers']
+    layers['feed_forward']['down']['bias'] += 1.0
+    layers['attention_norm']['LayerNorm_0']['scale'] += 1.0
+    segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
+    _, memory = compiled(built.train)(params, segment, memory, jax.random.key(0))
+    # Memory holds the normed inputs: layer 1 reads one mask, layer 2 the sum of two, if these differ.
+    second, third = np.asarray(memory.levels[0].slots_LxBxMxD[1:, :, -T:])
+    assert all(len(np.unique(row)) == 2 for row in second.reshape(-1, 16))
+    assert any(len(np.unique(row)) == 3 for row in third.reshape(-1, 16))
+
+
+def dropped(built) -> set[tuple[tuple[int, ...], float]]:
+    """Shape and rate of everything that dropout acts on in training."""
+    seen = set()
+
+    def record(call, args, kwargs, context):
+        if isinstance(context.module, nn.Dropout):
+            assert not kwargs['deterministic']
+            seen.add((args[0].shape, context.module.rate))
+        return call(*args, **kwargs)
+
+    with nn.intercept_methods(record):
+        segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
+        jax.eval_shape(built.train, built.params, segment, memory, jax.random.key(0))
+    return seen
+
+
+@pytest.mark.parametrize(
+    'variant, keys, encodings',
+    [(TXL[0], 12, [12]), (CT[0], 18, [18]), (CT[1], 18, [12, 10]), (CT[2], 18, [12, 48])],
+    ids=['transformer_xl', 'slots', 'separate', 'time'],
+)
+def test_acts_on_states_encodings_of_distances_and_probabilities(variant, keys, encodings):
+    on_states = {(2, T, 16), (2, T, 32), *((rows, 16) for rows in encodings)}
+    expected = {(shape, 0.25) for shape in on_states} | {((2, 2, T, keys), 0.5)}
+    assert dropped(tiny(**variant, dropout_rate=0.25, attention_dropout_rate=0.5)) == expected
