@@ -6,9 +6,12 @@ import os
 import random
 
 # Before JAX starts: the suite's time is compilation, and its programs are too small to gain from optimization.
-os.environ['XLA_FLAGS'] = (
-    f'{os.environ.get("XLA_FLAGS", "")} --xla_llvm_disable_expensive_passes=true --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false'
+_QUICK_COMPILATION = (
+    '--xla_llvm_disable_expensive_passes=true',
+    '--xla_backend_optimization_level=0',
+    '--xla_cpu_use_fusion_emitters=false',
 )
+os.environ['XLA_FLAGS'] = ' '.join([os.environ.get('XLA_FLAGS', ''), *_QUICK_COMPILATION])
 
 import pytest
 

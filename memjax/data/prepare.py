@@ -89,7 +89,8 @@ def _open_or_prepare(place: Place, data: config_dict.ConfigDict, may_prepare: bo
 
 def _check_same_source(place: Place, data: config_dict.ConfigDict) -> None:
     prepared = read_meta(place.store, place.remedy)['source']
-    if data.path == prepared['location'] and not epath.Path(data.path).expanduser().exists():
+    path = epath.Path(data.path).expanduser()
+    if str(path) == prepared['location'] and not path.exists():
         return
     given = place.spec.open_source(data, data.path, place.folder, False)
     if given.identity != prepared['identity']:

@@ -93,7 +93,7 @@ class Checkpoints:
           CheckpointError: it, or the one before, cannot be written. Earlier good ones stay good.
         """
         self.wait()
-        if (self._directory / str(step)).exists() or self._digests(step):
+        if self._is_present(step):
             if self._is_good(step):
                 return
             self._remove(step)
@@ -102,7 +102,7 @@ class Checkpoints:
         metadata = {}
         if validation_loss is not None and math.isfinite(validation_loss):
             metadata['validation_loss'] = float(validation_loss)
-        # Written in the background, so the caller's own dict must not be what is read then.
+        # A copy: it is written in the background, when the caller's own may have changed.
         host = json.loads(json.dumps(host))
         with self._reporting(step):
             self._writer().save(
@@ -196,8 +196,7 @@ class Checkpoints:
         self.wait()
         for newer in self._steps():
             if newer > step:
-                with self._reporting(newer, 'removed'):
-                    self._remove(newer)
+                self._remove(newer)
 
     def _writer(self) -> ocp.CheckpointManager:
         if self._manager is None:
@@ -245,20 +244,23 @@ class Checkpoints:
         kept = {*good[-self._keep :], self._best(good)}
         for step in steps:
             if step not in kept:
-                with self._reporting(step, 'removed'):
-                    self._remove(step)
+                self._remove(step)
 
     def _remove(self, step: int) -> None:
         self._verified.discard(step)
         self._written.discard(step)
-        # The digest first: what is left if this is interrupted is then plainly not good.
-        if jax.process_index() == 0:
-            for path in self._digests(step):
+        first_process = jax.process_index() == 0
+        with self._reporting(step, 'removed'):
+            # The digest first: what is left if this is interrupted is then plainly not good.
+            for path in self._digests(step) if first_process else ():
                 path.unlink()
-        if step in self._writer().all_steps():
-            self._writer().delete(step)
-        elif jax.process_index() == 0 and (self._directory / str(step)).exists():
-            (self._directory / str(step)).rmtree()
+            if step in self._writer().all_steps():
+                self._writer().delete(step)
+            elif first_process and (self._directory / str(step)).exists():
+                (self._directory / str(step)).rmtree()
+
+    def _is_present(self, step: int) -> bool:
+        return bool(_agreed([(self._directory / str(step)).exists() or bool(self._digests(step))])[0])
 
     def _steps(self) -> list[int]:
         if not self._directory.exists():

@@ -52,7 +52,7 @@ def test_temperature_sharpens():
 def model_and_params(tiny_config):
     model = build_model(tiny_config.model)
     params = init_params(model, 8, jax.random.key(0))
-    return model, jax.tree.map(lambda leaf: leaf * 8 if leaf.ndim > 1 else leaf, params)
+    return model, jax.tree.map(lambda leaf: leaf * 4 if leaf.ndim > 1 else leaf, params)
 
 
 def test_probabilities_equal_evaluations_on_the_same_text(tiny_config, data_dir, model_and_params):

@@ -29,7 +29,9 @@ def test_weights_decide_nothing_here():
     read = compiled(built.train)
     output, after = read(built.params, segment, memory)
     unscored, after_unscored = read(built.params, segment.replace(weights_BxT=jnp.zeros((2, T))), memory)
-    for leaf, expected in zip(jax.tree.leaves((unscored, after_unscored)), jax.tree.leaves((output, after)), strict=True):
+    for leaf, expected in zip(
+        jax.tree.leaves((unscored, after_unscored)), jax.tree.leaves((output, after)), strict=True
+    ):
         np.testing.assert_array_equal(leaf, expected)
 
 
@@ -68,7 +70,11 @@ def test_weights_start_at_their_scale():
         assert abs(float(jnp.std(leaf)) - 0.02) < 0.001 and abs(float(jnp.mean(leaf))) < 0.001
     gain = layers['attention_norm']['LayerNorm_0']['scale']
     assert 0.01 < float(jnp.std(gain)) < 0.03 and abs(float(jnp.mean(gain)) - 1) < 0.01
-    biases = [layers['feed_forward']['down']['bias'], layers['attention_norm']['LayerNorm_0']['bias'], params['head']['bias']]
+    biases = [
+        layers['feed_forward']['down']['bias'],
+        layers['attention_norm']['LayerNorm_0']['bias'],
+        params['head']['bias'],
+    ]
     assert all((leaf == 0).all() for leaf in biases)
     # Layers do not start as copies of each other.
     assert (layers['attention']['query'][0] != layers['attention']['query'][1]).any()

@@ -12,7 +12,7 @@ CLOSE = {'rtol': 1e-5, 'atol': 2e-5}
 
 
 def read_by_token(built: Tiny, tokens: np.ndarray, memory: fifo.Memory, segment_length: int = T) -> np.ndarray:
-    state = built.model.apply({'params': built.params}, memory, segment_length, method='open')
+    state = built.open(memory, segment_length)
     logits = []
     for place in range(tokens.shape[1] - 1):
         logits_BxV, state = built.step(tokens[:, place], state)

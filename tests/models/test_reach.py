@@ -86,6 +86,8 @@ def test_a_documents_start_cuts_the_reach_to_nothing(variant):
     starts = (6, 13)
     built = tiny(**variant, memory_length=M, compressed_memory_length=C)
     reaches = moved(built, starts)
-    np.testing.assert_array_equal(reaches, within_reach(M + RATE * C if 'compressed_positions' in variant else M, starts))
+    np.testing.assert_array_equal(
+        reaches, within_reach(M + RATE * C if 'compressed_positions' in variant else M, starts)
+    )
     for start in starts:
         assert not reaches[: start * T, start * T :].any()

@@ -25,6 +25,18 @@ TINY = {
     'memory_length': 8, 'compressed_memory_length': 6, 'compression_rate': 2,
 }  # fmt: skip
 
+# The fields that decide which parameters there are.
+SHAPING = {
+    'name',
+    'norm',
+    'compressed_positions',
+    'compression',
+    'compression_rate',
+    'num_layers',
+    'untie_r',
+    'tie_embeddings',
+}
+
 SCHEMES = ('slots', 'separate', 'time')
 TXL = [{'name': 'transformer_xl', 'norm': norm} for norm in ('pre', 'post')]
 CT = [
@@ -41,10 +53,10 @@ def each(variants: Sequence[dict[str, Any]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize('variant', variants, ids=lambda variant: '-'.join(map(str, variant.values())))
 
 
-def compiled(function: Callable) -> Callable:
+def compiled(function: Callable, static_argnums: int | None = None) -> Callable:
     """`jax.jit` for a program that runs a few times: compiling these takes a quarter of the time so."""
     options = {'xla_backend_optimization_level': 0, 'xla_cpu_use_fusion_emitters': False}
-    return jax.jit(function, compiler_options=options)
+    return jax.jit(function, static_argnums=static_argnums, compiler_options=options)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,12 +69,21 @@ class Tiny:
     @functools.cached_property
     def read(self) -> Callable[..., tuple[Output, fifo.Memory]]:
         """(params, segment, memory) -> output with logits, memory; as in evaluation."""
-        return compiled(lambda params, segment, memory: self.model.apply({'params': params}, segment, memory, False, True))
+        return compiled(
+            lambda params, segment, memory: self.model.apply({'params': params}, segment, memory, False, True)
+        )
 
     @functools.cached_property
     def step(self) -> Callable:
         """(tokens, open segment) -> logits, open segment."""
         return compiled(lambda tokens, state: self.model.apply({'params': self.params}, tokens, state, method='step'))
+
+    @functools.cached_property
+    def open(self) -> Callable:
+        """(memory, segment length) -> open segment."""
+        return compiled(
+            lambda memory, length: self.model.apply({'params': self.params}, memory, length, method='open'), 1
+        )
 
     def core(self, params: dict, x_BxTxD: jax.Array, start_B: jax.Array, memory: fifo.Memory):
         """The core's states and memory, all tokens real; not compiled."""
@@ -90,16 +111,23 @@ class Tiny:
 @functools.cache
 def tiny(**overrides: Any) -> Tiny:
     """The model of TINY with some fields of the model section changed; equal shapes get equal parameters."""
+    shaping = {field: value for field, value in overrides.items() if field in SHAPING}
+    return Tiny(model_of(**overrides), random_params(**shaping))
+
+
+def model_of(**overrides: Any) -> LanguageModel:
+    """The model alone."""
     section = base_config().model
     section.update({**TINY, **overrides})
     if section.name == 'transformer_xl':
         section.compressed_memory_length = 0
-    model = build_model(section)
-    return Tiny(model, random_params(model))
+    return build_model(section)
 
 
-def random_params(model: LanguageModel) -> dict:
+@functools.cache
+def random_params(**shaping: Any) -> dict:
     """Every parameter drawn from a normal distribution wide enough that all of them matter."""
+    model = model_of(**shaping)
     shapes = jax.eval_shape(lambda key: init_params(model, T, key), jax.random.key(0))
     rng = np.random.default_rng(0)
 

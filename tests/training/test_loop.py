@@ -13,6 +13,7 @@ import pytest
 from memjax.config import to_json
 from memjax.errors import CheckpointError, ConfigError, DataError, TrainingError, WorkdirError
 from memjax.evaluation.loading import load_run
+from memjax.training import loop
 from memjax.training.checkpoint import Checkpoints
 from memjax.training.loop import Training, train
 from memjax.training.workdir import exclusive
@@ -40,6 +41,25 @@ def assert_same_run(workdir, other):
         jax.tree.leaves(load_run(workdir).params), jax.tree.leaves(load_run(other).params), strict=True
     ):
         np.testing.assert_array_equal(ours, theirs)
+
+
+_TRAININGS = {}
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(monkeypatch):
+    """Lets trainings of one config share what is fixed for them, so that it is traced and compiled once.
+
+    Processes that share nothing are in test_killed_processes.py.
+    """
+
+    def shared(config, corpus):
+        key = to_json(config)
+        if key not in _TRAININGS:
+            _TRAININGS[key] = Training(config.copy_and_resolve_references(), corpus)
+        return _TRAININGS[key]
+
+    monkeypatch.setattr(loop, 'Training', shared)
 
 
 @pytest.fixture
@@ -198,8 +218,9 @@ def test_non_finite_state_is_never_saved_and_names_step_and_row(tiny_config, dat
 
 def test_init_from_begins_with_the_other_runs_parameters(tiny_config, data_dir, tmp_path, unbroken):
     start = unbroken(tiny_config, data_dir)
-    tiny_config.training.update({'init_from': str(start), 'num_steps': 1, 'learning_rate': 0.0, 'warmup_steps': 0})
-    tiny_config.training.learning_rate_end = 0.0
+    tiny_config.training.update({'init_from': str(start), 'num_steps': 1, 'warmup_steps': 0})
+    # A step too small to change any float32.
+    tiny_config.training.update({'learning_rate': 1e-30, 'learning_rate_end': 0.0})
     train(tiny_config, tmp_path / 'next', data_dir)
     jax.tree.map(np.testing.assert_array_equal, load_run(tmp_path / 'next').params, load_run(start).params)
 
