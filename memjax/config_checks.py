@@ -81,7 +81,7 @@ def check(config: config_dict.ConfigDict) -> None:
     Raises:
       ConfigError: one line that names the field, its value and what it must be.
     """
-    for complaints in (_values, _choices, _rules, _training, _model):
+    for complaints in (_values, _choices, _rules, _training, _ending, _model):
         for complaint in complaints(config):
             raise ConfigError(complaint)
 
@@ -128,6 +128,17 @@ def _training(config: config_dict.ConfigDict) -> Iterator[str]:
         yield (
             f'data.validation_fraction={data.validation_fraction} and data.test_fraction={data.test_fraction} '
             f'leave nothing to train on'
+        )
+
+
+def _ending(config: config_dict.ConfigDict) -> Iterator[str]:
+    """What would only fail when the training is over."""
+    if config.sample.after_training and not config.sample.prompt:
+        yield "sample.prompt='' must not be empty with sample.after_training=True: there is nothing to continue"
+    if config.eval.compressors and config.data.convention != 'bytes':
+        yield (
+            f'eval.compressors={config.eval.compressors!r} read bytes, and '
+            f'data.convention={config.data.convention!r} has other symbols: set one or the other'
         )
 
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import random
 
-# Before JAX starts: the suite's time is compilation, and its programs are too small to gain from optimization.
+import pytest
+
+from memjax.config import base_config
+
+# The suite's time is compilation, and its programs are too small to gain from optimization.
 _QUICK_COMPILATION = (
     '--xla_llvm_disable_expensive_passes=true',
     '--xla_backend_optimization_level=0',
     '--xla_cpu_use_fusion_emitters=false',
 )
-os.environ['XLA_FLAGS'] = ' '.join([os.environ.get('XLA_FLAGS', ''), *_QUICK_COMPILATION])
 
-import pytest
 
-from memjax.config import base_config
+def pytest_configure():
+    """Before JAX starts, for this process and those that tests start."""
+    os.environ['XLA_FLAGS'] = ' '.join([os.environ.get('XLA_FLAGS', ''), *_QUICK_COMPILATION])
 
 
 @pytest.fixture(scope='session', autouse=True)

@@ -176,3 +176,10 @@ def test_the_choices_are_what_models_and_data_offer():
     assert set(CHOICES['model.compressed_positions']) == set(SCHEMES)
     assert set(CHOICES['data.convention']) == {word for spec in CORPORA.values() for word in spec.conventions}
     assert SPLITS == PREPARED_SPLITS
+
+
+def test_what_would_fail_only_at_the_end_is_refused_at_the_start():
+    assert "sample.prompt=''" in complaint(sample__after_training=True)
+    check(changed(sample__after_training=True, sample__prompt='In'))
+    assert "data.convention='txl'" in complaint(data__convention='txl', eval__compressors=('gzip',))
+    check(changed(eval__compressors=('gzip',)))

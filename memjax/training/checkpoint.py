@@ -15,7 +15,6 @@ import contextlib
 import json
 import math
 import os
-import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -30,23 +29,18 @@ from jax.experimental import multihost_utils
 
 from memjax import atomic
 from memjax.errors import CheckpointError
-from memjax.training import digest, named_arrays, quiet_orbax
+from memjax.training import digest, named_arrays, storage_errors
 
 PyTree = Any
 
-# TensorStore reports the file system's errors as ValueErrors that begin with a status such as `RESOURCE_EXHAUSTED: `.
-_STATUS = re.compile(r'[A-Z]+(_[A-Z]+)*: ')
-_ERRNO = re.compile(r"os_error_code='(\d+)'")
-
-
-quiet_orbax.silence()
+storage_errors.silence()
 
 
 class Checkpoints:
     """The checkpoints of one directory, for the training that writes them and for whoever reads them.
 
-    Only `save` and `discard_after` change the directory, so evaluation may read beside a running training. With
-    several processes all must make the same calls. Not for use from several threads.
+    Only `save`, the retention that follows it, and `discard_after` change the directory, so evaluation may read beside
+    a running training. With several processes all must make the same calls. Not for use from several threads.
 
     Args:
       directory: where the checkpoints are; created by the first save.
@@ -225,17 +219,12 @@ class Checkpoints:
         try:
             yield
         except Exception as error:
-            # It would raise the same error at every further call.
+            # This one would raise the same error at every further call; the next sweeps what is half-written.
             self._manager = None
-            if not isinstance(error, OSError) and not _STATUS.match(str(error)):
+            if not storage_errors.is_storage_error(error):
                 raise
-            if jax.process_index() == 0:
-                # A full disk needs the room of what was half-written.
-                for unfinished in self._directory.glob(f'{step}.orbax-checkpoint-tmp*'):
-                    with contextlib.suppress(OSError):
-                        unfinished.rmtree()
             raise CheckpointError(
-                f'checkpoint {step} in {self._directory} cannot be {action}: {_reason(error)}'
+                f'checkpoint {step} in {self._directory} cannot be {action}: {storage_errors.reason(error)}'
             ) from error
 
     def _retain(self) -> None:
@@ -249,15 +238,12 @@ class Checkpoints:
     def _remove(self, step: int) -> None:
         self._verified.discard(step)
         self._written.discard(step)
-        first_process = jax.process_index() == 0
         with self._reporting(step, 'removed'):
             # The digest first: what is left if this is interrupted is then plainly not good.
-            for path in self._digests(step) if first_process else ():
+            for path in self._digests(step) if jax.process_index() == 0 else ():
                 path.unlink()
             if step in self._writer().all_steps():
                 self._writer().delete(step)
-            elif first_process and (self._directory / str(step)).exists():
-                (self._directory / str(step)).rmtree()
 
     def _is_present(self, step: int) -> bool:
         return bool(_agreed([(self._directory / str(step)).exists() or bool(self._digests(step))])[0])
@@ -352,13 +338,6 @@ def _restore_arguments(leaves: dict[str, Any]) -> ocp.args.PyTreeRestore:
         item=traverse_util.unflatten_dict(leaves, sep='/'),
         restore_args=traverse_util.unflatten_dict(arguments, sep='/'),
     )
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    number = _ERRNO.search(str(error))
-    return os.strerror(int(number[1])) if number else str(error).splitlines()[0]
 
 
 def _agreed(numbers: list[int]) -> list[int]:

@@ -45,7 +45,11 @@ def fault(directory: epath.Path, digests: Sequence[epath.Path]) -> str | None:
             return 'it has no digest'
         expected: dict[str, str] = {}
         for digest in digests:
-            for line in digest.read_bytes().decode(errors='replace').splitlines():
+            # Not splitlines(): it would take several damaged line ends for whole ones.
+            *lines, rest = digest.read_bytes().decode(errors='replace').split('\n')
+            if rest:
+                return 'its digest is cut off'
+            for line in lines:
                 hexadecimal, _, name = line.partition('  ')
                 expected[name] = hexadecimal
         found = set(_names(directory))

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny_models import CT, CT_FEW, T, compiled, cut, each, text, tiny
+from tiny_models import CT, CT_FEW, T, cut, each, text, tiny
 
 H, K = 2, 8
 RATE = 2
@@ -14,7 +14,7 @@ LENGTHS = jnp.array([T, T, 2])  # row 2 ends in padding
 
 def reader(built):
     """(params, segment, memory) -> output, memory: in training."""
-    return compiled(built.train)
+    return jax.jit(built.train)
 
 
 def situation(built):
@@ -81,7 +81,7 @@ def test_is_zero_with_a_finite_gradient_while_no_block_is_filled():
     memory = built.model.init_memory(ROWS)
     # What an earlier document left, however large, is no block.
     memory = jax.tree.map(lambda leaf: jnp.full_like(leaf, 8 if leaf.dtype == jnp.int32 else 1e4), memory)
-    loss_and_gradient = compiled(
+    loss_and_gradient = jax.jit(
         jax.value_and_grad(lambda params: built.train(params, segment, memory)[0].aux['compression_loss'])
     )
     loss, gradient = loss_and_gradient(built.params)

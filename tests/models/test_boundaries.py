@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny_models import CT, CT_FEW, TXL, T, VOCAB, compiled, cut, each, text, tiny
+from tiny_models import CT, CT_FEW, TXL, VOCAB, T, cut, each, text, tiny
 
 ROWS = 2
 SEGMENTS = 9
@@ -58,7 +58,7 @@ def test_losses_and_gradients_after_a_start_do_not_know_the_past(variant):
         output, memory = built.train(params, begins, memory)
         return output.nll_BxT.mean() + output.aux['compression_loss'], memory
 
-    step = compiled(jax.value_and_grad(loss, has_aux=True))
+    step = jax.jit(jax.value_and_grad(loss, has_aux=True))
     ((loss_of_one, after_one), gradient_of_one), ((loss_of_other, after_other), gradient_of_other) = (
         step(built.params, memory) for memory in pasts
     )

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
-from tiny_models import CT, TXL, T, compiled, cut, each, text, tiny
+from tiny_models import CT, TXL, T, cut, each, text, tiny
 
 DROPOUT = {'dropout_rate': 0.5, 'attention_dropout_rate': 0.5}
 
 
 def train_nll(built, key_seed: int):
     segment = cut(text(2, T))[0]
-    nll = compiled(lambda key: built.train(built.params, segment, built.model.init_memory(2), key)[0].nll_BxT)
+    nll = jax.jit(lambda key: built.train(built.params, segment, built.model.init_memory(2), key)[0].nll_BxT)
     return np.asarray(nll(jax.random.key(key_seed)))
 
 
@@ -20,7 +20,7 @@ def train_nll(built, key_seed: int):
 def test_the_key_decides(variant):
     built = tiny(**variant, **DROPOUT)
     segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
-    nll = compiled(lambda key: built.train(built.params, segment, memory, key)[0].nll_BxT)
+    nll = jax.jit(lambda key: built.train(built.params, segment, memory, key)[0].nll_BxT)
     once = np.asarray(nll(jax.random.key(0)))
     np.testing.assert_array_equal(nll(jax.random.key(0)), once)
     assert (np.asarray(nll(jax.random.key(1))) != once).all()
@@ -48,7 +48,7 @@ def test_layers_drop_different_units():
     layers['feed_forward']['down']['bias'] += 1.0
     layers['attention_norm']['LayerNorm_0']['scale'] += 1.0
     segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
-    _, memory = compiled(built.train)(params, segment, memory, jax.random.key(0))
+    _, memory = jax.jit(built.train)(params, segment, memory, jax.random.key(0))
     # Memory holds the normed inputs: layer 1 reads one mask, layer 2 the sum of two, if these differ.
     second, third = np.asarray(memory.levels[0].slots_LxBxMxD[1:, :, -T:])
     assert all(len(np.unique(row)) == 2 for row in second.reshape(-1, 16))

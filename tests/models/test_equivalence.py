@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from tiny_models import CT, CT_FEW, TXL, T, compiled, cut, each, model_of, stacked, text, tiny
+from tiny_models import CT_FEW, TXL, T, cut, each, model_of, stacked, text, tiny
 
 from memjax.models.factory import init_params
 
@@ -21,7 +21,7 @@ def test_a_scan_over_segments_equals_a_loop(variant):
         output, memory = built.model.apply({'params': built.params}, segment, memory, False, True)
         return memory, output.logits_BxTxV
 
-    scan = compiled(lambda memory, segments: jax.lax.scan(body, memory, segments))
+    scan = jax.jit(lambda memory, segments: jax.lax.scan(body, memory, segments))
     scanned_memory, scanned = scan(built.model.init_memory(2), stacked(segments))
     np.testing.assert_allclose(np.concatenate(list(scanned), axis=1), logits, **CLOSE)
     for leaf, expected in zip(jax.tree.leaves(scanned_memory), jax.tree.leaves(memory), strict=True):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import CT, CT_FEW, TXL, T, compiled, cut, each, stacked, text, tiny
+from tiny_models import CT, CT_FEW, TXL, T, cut, each, stacked, text, tiny
 
 from memjax.memory import fifo
 
@@ -47,7 +47,7 @@ def gradients(num_segments: int = SEGMENTS, **overrides):
         return jnp.stack([nll.sum(), auxiliary.sum(), nll.sum() + auxiliary.sum()])
 
     slots = tuple(level.slots_LxBxMxD for level in start.levels)
-    to_params, to_slots = compiled(jax.jacrev(losses, argnums=(0, 1)))(built.params, slots)
+    to_params, to_slots = jax.jit(jax.jacrev(losses, argnums=(0, 1)))(built.params, slots)
     return [jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), (to_params, to_slots)) for i in range(3)]
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import CT, TXL, T, compiled, cut, each, text, tiny
+from tiny_models import CT, TXL, T, cut, each, text, tiny
 
 from memjax.config import base_config
 from memjax.errors import ConfigError
@@ -26,7 +26,7 @@ def test_weights_decide_nothing_here():
     built = tiny(**CT[0])
     memory = built.read_text(cut(text(2, 4 * T)))[1]
     segment = cut(text(2, T))[0].replace(start_B=jnp.zeros(2, bool))
-    read = compiled(built.train)
+    read = jax.jit(built.train)
     output, after = read(built.params, segment, memory)
     unscored, after_unscored = read(built.params, segment.replace(weights_BxT=jnp.zeros((2, T))), memory)
     for leaf, expected in zip(
@@ -63,7 +63,7 @@ def test_an_unknown_model_is_refused():
 def test_weights_start_at_their_scale():
     section = base_config().model
     section.update(name='transformer_xl', model_dim=64, mlp_dim=256, num_layers=2, init_scale=0.02)
-    params = compiled(lambda key: init_params(build_model(section), T, key))(jax.random.key(0))
+    params = jax.jit(lambda key: init_params(build_model(section), T, key))(jax.random.key(0))
     layers = params['core']['layers']
     drawn = [*(layers['attention'].values()), layers['feed_forward']['up']['kernel'], params['embed']['table']]
     for leaf in drawn:

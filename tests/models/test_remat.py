@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 from jax.extend.core import jaxprs_in_params
-from tiny_models import CT, TXL, T, compiled, cut, each, text, tiny
+from tiny_models import CT, TXL, T, cut, each, text, tiny
 
 
 def loss_and_gradient(**overrides):
@@ -22,8 +22,8 @@ def loss_and_gradient(**overrides):
 @each([{**TXL[0], 'dropout_rate': 0.2, 'attention_dropout_rate': 0.2}, CT[5]])
 def test_values_and_gradients_do_not_change(variant):
     params = tiny(**variant).params
-    loss, gradient = compiled(loss_and_gradient(**variant))(params)
-    loss_with_remat, gradient_with_remat = compiled(loss_and_gradient(**variant, remat=True))(params)
+    loss, gradient = jax.jit(loss_and_gradient(**variant))(params)
+    loss_with_remat, gradient_with_remat = jax.jit(loss_and_gradient(**variant, remat=True))(params)
     np.testing.assert_allclose(loss_with_remat, loss, rtol=1e-6)
     for with_remat, without in zip(jax.tree.leaves(gradient_with_remat), jax.tree.leaves(gradient), strict=True):
         np.testing.assert_allclose(with_remat, without, rtol=1e-4, atol=1e-5)

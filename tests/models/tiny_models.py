@@ -53,12 +53,6 @@ def each(variants: Sequence[dict[str, Any]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize('variant', variants, ids=lambda variant: '-'.join(map(str, variant.values())))
 
 
-def compiled(function: Callable, static_argnums: int | None = None) -> Callable:
-    """`jax.jit` for a program that runs a few times: compiling these takes a quarter of the time so."""
-    options = {'xla_backend_optimization_level': 0, 'xla_cpu_use_fusion_emitters': False}
-    return jax.jit(function, static_argnums=static_argnums, compiler_options=options)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tiny:
     """A model with parameters and its compiled functions."""
@@ -69,20 +63,21 @@ class Tiny:
     @functools.cached_property
     def read(self) -> Callable[..., tuple[Output, fifo.Memory]]:
         """(params, segment, memory) -> output with logits, memory; as in evaluation."""
-        return compiled(
+        return jax.jit(
             lambda params, segment, memory: self.model.apply({'params': params}, segment, memory, False, True)
         )
 
     @functools.cached_property
     def step(self) -> Callable:
         """(tokens, open segment) -> logits, open segment."""
-        return compiled(lambda tokens, state: self.model.apply({'params': self.params}, tokens, state, method='step'))
+        return jax.jit(lambda tokens, state: self.model.apply({'params': self.params}, tokens, state, method='step'))
 
     @functools.cached_property
     def open(self) -> Callable:
         """(memory, segment length) -> open segment."""
-        return compiled(
-            lambda memory, length: self.model.apply({'params': self.params}, memory, length, method='open'), 1
+        return jax.jit(
+            lambda memory, length: self.model.apply({'params': self.params}, memory, length, method='open'),
+            static_argnums=1,
         )
 
     def core(self, params: dict, x_BxTxD: jax.Array, start_B: jax.Array, memory: fifo.Memory):
