@@ -18,26 +18,30 @@ def get_config() -> config_dict.ConfigDict:
     config.name = 'demo_ct'
 
     config.data.name = 'kjv'
-    config.data.batch_size = 16
+    config.data.batch_size = 4
     config.data.segment_length = 128
 
     model = config.model
     model.name = 'compressive'
     model.num_layers = 3
-    model.num_heads = 4
+    model.num_heads = 2
     model.model_dim = 128
     model.mlp_dim = 512
     model.memory_length = 128
     model.compressed_memory_length = 128
     model.compression_rate = 4
+    model.init_scale = 0.06
 
     training = config.training
-    training.num_steps = training.decay_steps = 1500
-    training.warmup_steps = 100
+    training.num_steps = training.decay_steps = 1800
+    training.warmup_steps = 50
     training.learning_rate = 2e-3
+    training.adam_b2 = 0.99
+    training.eval_segments = 30
     training.log_every = 50
     training.checkpoint_every = 500
 
+    config.eval.batch_size = 16
     config.eval.after_training = 'test'
     config.eval.compressors = ('gzip', 'xz')
     config.sample.after_training = True

@@ -1,9 +1,11 @@
-"""A tiny corpus, the config of a tiny run over it, and compiled programs shared between tests."""
+"""A tiny corpus and the config of a tiny run over it, compiled programs shared between tests, odd file systems."""
 
 from __future__ import annotations
 
 import os
 import random
+import socket
+import subprocess
 
 import pytest
 
@@ -73,3 +75,33 @@ def tiny_config(text_folder):
     config.training.update({'update_period': 2, 'update_period_start': 4, 'figure': False})
     config.training.update({'log_every': 3, 'eval_every': 6, 'eval_segments': 3, 'checkpoint_every': 4})
     return config
+
+
+@pytest.fixture
+def tmpfs(tmp_path_factory):
+    """A function `mount(options) -> Path` of a fresh tmpfs; the test is skipped where mounting is not allowed.
+
+    Root ignores permissions, so `chmod` cannot stand in for a file system that refuses.
+    """
+    mounted = []
+
+    def mount(options):
+        path = tmp_path_factory.mktemp('tmpfs')
+        try:
+            subprocess.run(['mount', '-t', 'tmpfs', '-o', options, 'tmpfs', path], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip('needs the right to mount a tmpfs')
+        mounted.append(path)
+        return path
+
+    yield mount
+    for path in mounted:
+        subprocess.run(['umount', '--lazy', path], check=True)
+
+
+@pytest.fixture
+def unused_port():
+    """A TCP port of this machine that nothing listens on."""
+    with socket.socket() as server:
+        server.bind(('localhost', 0))
+        return server.getsockname()[1]

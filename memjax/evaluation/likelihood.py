@@ -72,6 +72,8 @@ class Scorer:
 
         out = None if whole is None else (whole, None)
         self._read = jax.jit(read, donate_argnums=2, out_shardings=out)
+        # Made by a program, so that on a mesh of several processes each has its part.
+        self._empty_memory = jax.jit(lambda: self._model.init_memory(self._batch_size), out_shardings=whole)
 
     @property
     def warmup(self) -> int:
@@ -93,7 +95,7 @@ class Scorer:
         began = time.monotonic()
         stream = EvaluationStream(split, self._batch_size, self._config.data.segment_length, self.warmup)
         per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
-        memory = self._model.init_memory(self._batch_size)
+        memory = self._empty_memory()
         total, scored, pending = 0.0, 0, []
 
         def fetch(segment: EvaluationSegment, nll_BxT: jax.Array) -> None:

@@ -13,8 +13,8 @@ from memjax.config import evaluation_config
 from memjax.errors import CheckpointError
 from memjax.models.contract import LanguageModel
 from memjax.models.factory import build_model, init_params
-from memjax.training import workdir as workdirs
-from memjax.training.checkpoint import Checkpoints
+from memjax.runs import workdir as workdirs
+from memjax.runs.checkpoint import Checkpoints
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from memjax.errors import ConfigError
 from memjax.evaluation.compressors import compressed_bits_per_byte
 from memjax.evaluation.likelihood import Score, Scorer
 from memjax.evaluation.loading import Run, load_run
-from memjax.training.workdir import writing
+from memjax.runs.workdir import writing
 from memjax.version import code_version
 
 # Conventions in which a symbol is a character, so that bits per symbol are bits per character.

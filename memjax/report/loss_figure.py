@@ -8,7 +8,8 @@ from typing import Any
 
 from etils import epath
 
-from memjax import atomic, metrics_file
+from memjax import atomic
+from memjax.runs import metrics_file
 
 _MEASURES = {'bpc': 'bits per character', 'ppl': 'perplexity'}
 _COLORS = {'train': '#9ab8d8', 'validation': '#c8442b'}

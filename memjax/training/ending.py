@@ -12,8 +12,8 @@ from memjax.evaluation.loading import load_run
 from memjax.evaluation.run import evaluate_run
 from memjax.evaluation.sampling import sample_run
 from memjax.report.loss_figure import draw_loss
-from memjax.training.metrics import METRICS_FILE
-from memjax.training.workdir import writing
+from memjax.runs.metrics import METRICS_FILE
+from memjax.runs.workdir import writing
 
 
 def end_of_training(config: config_dict.ConfigDict, workdir: epath.Path, data_dir: epath.PathLike) -> None:

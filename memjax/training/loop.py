@@ -26,15 +26,15 @@ from memjax.evaluation.loading import load_params
 from memjax.evaluation.run import CHARACTER_CONVENTIONS, check_vocabulary
 from memjax.models.contract import Segment
 from memjax.models.factory import build_model, init_params
+from memjax.runs.checkpoint import Checkpoints
+from memjax.runs.metrics import open_writers
+from memjax.runs.workdir import check_environment, check_same_run, exclusive
 from memjax.training import sharding
-from memjax.training.checkpoint import Checkpoints
 from memjax.training.ending import end_of_training
-from memjax.training.metrics import open_writers
 from memjax.training.optimizer import learning_rate, make_optimizer
 from memjax.training.progress import Progress
 from memjax.training.signals import StopSignal
 from memjax.training.step import TrainState, empty_sums, init_state, make_step, scalar_names
-from memjax.training.workdir import check_environment, check_same_run, exclusive
 
 _PREFETCH = 2
 _NEW_HOST = {'cursor': None, 'tokens': 0, 'logged_tokens': 0, 'seconds': 0.0, 'best': None}

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny_models import CT, CT_FEW, TXL, VOCAB, T, cut, each, text, tiny
+from tiny_models import CT, FEW, OTHERS, VOCAB, T, cut, each, text, tiny
 
 ROWS = 2
 SEGMENTS = 9
@@ -17,7 +17,7 @@ def other_past(tokens: np.ndarray) -> np.ndarray:
     return changed
 
 
-@each(TXL + CT)
+@each(FEW, OTHERS)
 def test_a_start_hides_the_past_of_its_row_only(variant):
     built = tiny(**variant)
     tokens = text(ROWS, SEGMENTS * T)
@@ -32,7 +32,7 @@ def test_a_start_hides_the_past_of_its_row_only(variant):
     assert (unbroken[1, START * T :][:T] != logits[1, START * T :][:T]).any(axis=-1).all()
 
 
-@each(TXL + CT)
+@each(FEW, OTHERS)
 def test_a_start_equals_an_empty_memory_whatever_was_in_it(variant):
     built = tiny(**variant)
     segments = cut(text(ROWS, 5 * T))
@@ -48,7 +48,7 @@ def test_a_start_equals_an_empty_memory_whatever_was_in_it(variant):
     np.testing.assert_array_equal(logits, expected)
 
 
-@each(CT_FEW)
+@each([CT[2]])
 def test_losses_and_gradients_after_a_start_do_not_know_the_past(variant):
     built = tiny(**variant)
     begins = cut(text(ROWS, T))[0]
@@ -69,7 +69,7 @@ def test_losses_and_gradients_after_a_start_do_not_know_the_past(variant):
         assert [level.count_B.tolist() for level in after.levels] == [[T, T], [0, 0]]
 
 
-@each([TXL[0], *CT_FEW])
+@each(FEW)
 def test_padding_at_a_documents_end_alters_nothing_after_it(variant):
     built = tiny(**variant)
     tokens = text(ROWS, SEGMENTS * T)

@@ -16,7 +16,7 @@ def train_nll(built, key_seed: int):
     return np.asarray(nll(jax.random.key(key_seed)))
 
 
-@each([TXL[0], CT[5]])
+@each([CT[5]], [TXL[0]])
 def test_the_key_decides(variant):
     built = tiny(**variant, **DROPOUT)
     segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
@@ -26,7 +26,7 @@ def test_the_key_decides(variant):
     assert (np.asarray(nll(jax.random.key(1))) != once).all()
 
 
-@each([TXL[0], CT[5]])
+@each([CT[5]], [TXL[0]])
 def test_evaluation_has_none(variant):
     segments = cut(text(2, 6 * T))
     logits, _ = tiny(**variant).read_text(segments)
@@ -49,7 +49,7 @@ def test_layers_drop_different_units():
     layers['attention_norm']['LayerNorm_0']['scale'] += 1.0
     segment, memory = cut(text(2, T))[0], built.model.init_memory(2)
     _, memory = jax.jit(built.train)(params, segment, memory, jax.random.key(0))
-    # Memory holds the normed inputs: layer 1 reads one mask, layer 2 the sum of two, if these differ.
+    # Memory holds the normed inputs: the second layer reads one mask, the third the sum of two.
     second, third = np.asarray(memory.levels[0].slots_LxBxMxD[1:, :, -T:])
     assert all(len(np.unique(row)) == 2 for row in second.reshape(-1, 16))
     assert any(len(np.unique(row)) == 3 for row in third.reshape(-1, 16))

@@ -3,15 +3,15 @@
 import jax
 import numpy as np
 import pytest
-from tiny_models import CT_FEW, TXL, T, cut, each, model_of, stacked, text, tiny
+from tiny_models import CT, TXL, T, cut, each, model_of, stacked, text, tiny
 
 from memjax.models.factory import init_params
 
 # Logits are about 5; float32 sums of another order differ by a few 1e-6.
-CLOSE = {'rtol': 1e-5, 'atol': 2e-5}
+CLOSE = {'rtol': 1e-5, 'atol': 1e-5}
 
 
-@each([TXL[0], *CT_FEW])
+@each([CT[2]], [TXL[0], CT[0], CT[4]])
 def test_a_scan_over_segments_equals_a_loop(variant):
     built = tiny(**variant)
     segments = cut(text(2, 6 * T), starts={(1, 4)})
@@ -28,8 +28,8 @@ def test_a_scan_over_segments_equals_a_loop(variant):
         np.testing.assert_allclose(leaf, expected, **CLOSE)
 
 
-@pytest.mark.parametrize('segment_length', [1, 2, 4, 8])
-@each(TXL)
+@pytest.mark.parametrize('segment_length', [2, 4, 8])
+@each(TXL[1:], TXL[:1])
 def test_segments_of_any_length_equal_one_full_pass(variant, segment_length):
     built = tiny(**variant, memory_length=32)
     tokens = text(2, 32)
@@ -38,7 +38,7 @@ def test_segments_of_any_length_equal_one_full_pass(variant, segment_length):
     np.testing.assert_allclose(logits, at_once, **CLOSE)
 
 
-@each(CT_FEW)
+@each(CT[4:5], [CT[0], CT[2]])
 def test_before_anything_is_compressed_segments_of_any_length_agree(variant):
     built = tiny(**variant, memory_length=16)
     tokens = text(2, 24)
@@ -49,33 +49,29 @@ def test_before_anything_is_compressed_segments_of_any_length_agree(variant):
         np.testing.assert_allclose(logits[:, :16], at_once, **CLOSE)
 
 
-@pytest.mark.parametrize('scheme', ['slots', 'time'])
-@each(TXL)
-def test_compression_to_the_mean_of_one_is_a_longer_memory(variant, scheme):
-    compressive = tiny(
-        **{**variant, 'name': 'compressive'},
-        compressed_positions=scheme, compression='mean', compression_rate=1,
-    )  # fmt: skip
-    plain = tiny(**variant, memory_length=8 + 6)
+@each([CT[0], CT[5]])
+def test_compression_to_the_mean_of_one_is_a_longer_memory(variant):
+    compressive = tiny(**variant, compression='mean', compression_rate=1)
+    plain = tiny(name='transformer_xl', norm=variant['norm'], memory_length=8 + 6)
     segments = cut(text(2, 10 * T), starts={(1, 6)})
     logits, _ = compressive.read_text(segments)
     expected, _ = plain.read_text(segments, params=compressive.params)
     np.testing.assert_allclose(logits, expected, **CLOSE)
 
 
-@each([TXL[1], *CT_FEW])
+@each([TXL[1], CT[2]], [CT[0], CT[4]])
 def test_rows_do_not_know_of_each_other(variant):
     built = tiny(**variant)
-    tokens = text(3, 8 * T)
+    tokens = text(2, 8 * T)
     starts = {(0, 4), (1, 2), (1, 7)}
     together, _ = built.read_text(cut(tokens, starts=starts))
-    for row in range(3):
+    for row in range(2):
         own = {(0, segment) for other, segment in starts if other == row}
         alone, _ = built.read_text(cut(tokens[row : row + 1], starts=own))
         np.testing.assert_allclose(together[row], alone[0], **CLOSE)
 
 
-@each(TXL)
+@each(TXL[1:], TXL[:1])
 def test_a_longer_memory_reads_with_the_same_parameters(variant):
     short, long = tiny(**variant), tiny(**variant, memory_length=24)
     segments = cut(text(2, 6 * T))
@@ -86,8 +82,7 @@ def test_a_longer_memory_reads_with_the_same_parameters(variant):
     assert (np.abs(longer[:, 3 * T :] - logits[:, 3 * T :]).max(axis=-1) > 1e-3).all()
 
 
-@pytest.mark.parametrize('length', [0, 3, 12])
-@each(CT_FEW)
+@pytest.mark.parametrize('variant, length', [(CT[0], 12), (CT[2], 0), (CT[2], 3), (CT[4], 12)], ids=str)
 def test_another_compressed_memory_reads_with_the_same_parameters(variant, length):
     trained, other = tiny(**variant), tiny(**variant, compressed_memory_length=length)
     segments = cut(text(2, 8 * T))
@@ -99,7 +94,7 @@ def test_another_compressed_memory_reads_with_the_same_parameters(variant, lengt
     assert (np.abs(others[:, agree:] - logits[:, agree:]).max(axis=-1) > 1e-4).all()
 
 
-@each(CT_FEW)
+@each([CT[1]])
 def test_parameters_do_not_depend_on_lengths(variant):
     other = {'memory_length': 16, 'compressed_memory_length': 0, 'clamp_length': 3, 'same_length': True}
     shapes = [

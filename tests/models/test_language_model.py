@@ -60,6 +60,7 @@ def test_an_unknown_model_is_refused():
         build_model(section)
 
 
+@pytest.mark.slow
 def test_weights_start_at_their_scale():
     section = base_config().model
     section.update(name='transformer_xl', model_dim=64, mlp_dim=256, num_layers=2, init_scale=0.02)

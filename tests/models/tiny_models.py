@@ -37,20 +37,25 @@ SHAPING = {
     'tie_embeddings',
 }
 
-SCHEMES = ('slots', 'separate', 'time')
 TXL = [{'name': 'transformer_xl', 'norm': norm} for norm in ('pre', 'post')]
 CT = [
     {'name': 'compressive', 'norm': norm, 'compressed_positions': scheme}
     for norm in ('pre', 'post')
-    for scheme in SCHEMES
+    for scheme in ('slots', 'separate', 'time')
 ]
-# Every scheme and both norms, where all six pairs would be too slow.
-CT_FEW = [CT[0], CT[2], CT[4]]
+# Compiling all eight would be slow; the few have every scheme and both norms.
+CT_FEW, CT_OTHERS = CT[::2], CT[1::2]
+FEW, OTHERS = [TXL[1], *CT_FEW], [TXL[0], *CT_OTHERS]
 
 
-def each(variants: Sequence[dict[str, Any]]) -> pytest.MarkDecorator:
-    """Runs a test for every one of some models, as its argument `variant`."""
-    return pytest.mark.parametrize('variant', variants, ids=lambda variant: '-'.join(map(str, variant.values())))
+def each(fast: Sequence[dict[str, Any]], slow: Sequence[dict[str, Any]] = ()) -> pytest.MarkDecorator:
+    """Runs a test for every one of some models, as its argument `variant`; for `slow` ones in the slow tier only."""
+
+    def case(variant: dict[str, Any], *marks: pytest.MarkDecorator):
+        return pytest.param(variant, id='-'.join(map(str, variant.values())), marks=marks)
+
+    cases = [*(case(variant) for variant in fast), *(case(variant, pytest.mark.slow) for variant in slow)]
+    return pytest.mark.parametrize('variant', cases)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -34,10 +34,10 @@ def test_parameters_of_the_head(tied, names):
 
 
 def test_logits_of_a_bfloat16_model_are_float32_and_not_rounded():
-    wide = jnp.ones((1, 1, 4096), jnp.bfloat16)
+    wide = jnp.ones((1, 1, 4097), jnp.bfloat16)
     head = SoftmaxHead(1, True, 0.02, jnp.bfloat16)
     logits = head.apply({'params': {'bias': jnp.full((1,), 2.0**-10)}}, wide, wide[0])
-    assert logits.dtype == jnp.float32 and logits.item() == 4096 + 2.0**-10
+    assert logits.dtype == jnp.float32 and logits.item() == 4097 + 2.0**-10
 
 
 def test_likelihood_is_the_logsumexp_identity():

@@ -111,14 +111,14 @@ def test_gathered_scores_of_one_place_are_a_row_of_all_of_them():
 
 @pytest.mark.parametrize('dtype', [jnp.bfloat16, jnp.float16])
 def test_scores_accumulate_in_float32(dtype):
-    q, table = jnp.ones((1, 1, 1, 4096), dtype), jnp.ones((1, 1, 4096), dtype)
+    q, table = jnp.ones((1, 1, 1, 4097), dtype), jnp.ones((1, 1, 4097), dtype)
     ages = jnp.zeros((1, 1), jnp.int32)
     for scores in (
         positions.distance_scores(q, table, None),
         positions.distance_scores(q, table, jnp.int32(0)),
         positions.gathered_scores(q, table, ages, jnp.arange(1)),
     ):
-        assert scores.dtype == jnp.float32 and scores.item() == 4096
+        assert scores.dtype == jnp.float32 and scores.item() == 4097
 
 
 def distances_of(table) -> list[float]:

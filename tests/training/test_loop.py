@@ -13,10 +13,10 @@ import pytest
 from memjax.config import to_json
 from memjax.errors import CheckpointError, ConfigError, DataError, TrainingError, WorkdirError
 from memjax.evaluation.loading import load_run
+from memjax.runs.checkpoint import Checkpoints
+from memjax.runs.workdir import exclusive
 from memjax.training import loop
-from memjax.training.checkpoint import Checkpoints
 from memjax.training.loop import Training, train
-from memjax.training.workdir import exclusive
 
 
 class KilledError(Exception):

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memjax.errors import CheckpointError
-from memjax.training import digest
-from memjax.training.checkpoint import Checkpoints
+from memjax.runs import digest
+from memjax.runs.checkpoint import Checkpoints
 
 
 class Counters(NamedTuple):
@@ -213,7 +213,7 @@ def damage(directory, kind, draw):
         digest_path.write_bytes(b'')
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_any_damage_makes_a_checkpoint_bad_and_the_one_before_is_taken(saved, tmp_path_factory, data):
     directory = Path(shutil.copytree(saved, tmp_path_factory.mktemp('damaged') / 'checkpoints'))
@@ -391,7 +391,7 @@ def run_python(code, *arguments, devices=1):
 RESHARD = """
 import sys, jax, numpy as np
 from jax.sharding import NamedSharding, PartitionSpec as P
-from memjax.training.checkpoint import Checkpoints
+from memjax.runs.checkpoint import Checkpoints
 
 mesh = jax.make_mesh((4, 2), ('x', 'y'))
 value = np.arange(8 * 16, dtype=np.float32).reshape(8, 16)
@@ -417,7 +417,7 @@ def test_what_eight_devices_saved_is_restored_to_another_sharding_and_to_one_dev
 FILL_THE_DISK = """
 import sys, jax
 from memjax.errors import CheckpointError
-from memjax.training.checkpoint import Checkpoints
+from memjax.runs.checkpoint import Checkpoints
 
 params = {f'w{i}': jax.random.normal(jax.random.key(i), (3_000,)) for i in range(16)}
 try:
@@ -442,7 +442,7 @@ def test_a_full_disk_is_one_line_and_earlier_checkpoints_stay_good(tmpfs, capfd)
 
 SAVE_WITHOUT_END = """
 import sys, itertools, jax, jax.numpy as jnp, numpy as np
-from memjax.training.checkpoint import Checkpoints
+from memjax.runs.checkpoint import Checkpoints
 
 abstract = {'w': jax.ShapeDtypeStruct((50_000,), jnp.float32)}
 checkpoints = Checkpoints(sys.argv[1], keep=1)
@@ -484,7 +484,7 @@ import sys, jax, numpy as np
 jax.config.update('jax_cpu_collectives_implementation', 'gloo')
 jax.distributed.initialize(f'localhost:{sys.argv[2]}', num_processes=2, process_id=int(sys.argv[3]))
 from jax.sharding import NamedSharding, PartitionSpec as P
-from memjax.training.checkpoint import Checkpoints
+from memjax.runs.checkpoint import Checkpoints
 
 sharding = NamedSharding(jax.make_mesh((2,), ('x',)), P('x'))
 make = lambda step: jax.make_array_from_callback((8,), sharding, lambda index: np.full(8, step, np.float32)[index])

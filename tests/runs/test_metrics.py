@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from memjax import atomic, metrics_file
+from memjax import atomic
+from memjax.runs import metrics_file
 from memjax.errors import WorkdirError
-from memjax.training.metrics import JsonlWriter, MultiWriter, TensorBoardWriter, open_writers
+from memjax.runs.metrics import JsonlWriter, MultiWriter, TensorBoardWriter, open_writers
 
 
 @pytest.fixture

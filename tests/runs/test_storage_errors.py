@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memjax.training import storage_errors
+from memjax.runs import storage_errors
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.summary import scalar
 
-from memjax import atomic, metrics_file
-from memjax.training.workdir import writing
+from memjax import atomic
+from memjax.runs import metrics_file
+from memjax.runs.workdir import writing
 
 METRICS_FILE = 'metrics.jsonl'
 

@@ -8,12 +8,12 @@ import pytest
 
 from memjax import config as config_lib
 from memjax.errors import ConfigError, WorkdirError
-from memjax.training import workdir as workdir_lib
-from memjax.training.workdir import check_environment, check_same_run, exclusive, read_config, writing
+from memjax.runs import workdir as workdir_lib
+from memjax.runs.workdir import check_environment, check_same_run, exclusive, read_config, writing
 
 HOLD = """
 import subprocess, sys, time
-from memjax.training.workdir import exclusive
+from memjax.runs.workdir import exclusive
 with exclusive(sys.argv[1]):
     if len(sys.argv) > 2:
         child = subprocess.Popen(['sleep', '60'], stdout=subprocess.DEVNULL, close_fds=False)

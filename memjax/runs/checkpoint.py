@@ -29,7 +29,7 @@ from jax.experimental import multihost_utils
 
 from memjax import atomic
 from memjax.errors import CheckpointError
-from memjax.training import digest, named_arrays, storage_errors
+from memjax.runs import digest, named_arrays, storage_errors
 
 PyTree = Any
 
@@ -199,8 +199,6 @@ class Checkpoints:
                 preservation_policy=ocp.checkpoint_managers.LatestN(None),
                 cleanup_tmp_directories=True,
                 save_root_metadata=False,
-                # Metadata of a damaged checkpoint must not stop a training.
-                lightweight_initialize=True,
             )
             self._manager = ocp.CheckpointManager(self._directory, options=options)
         return self._manager
