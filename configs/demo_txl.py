@@ -19,7 +19,7 @@ def get_config() -> config_dict.ConfigDict:
     config.name = 'demo_txl'
 
     config.data.name = 'kjv'
-    config.data.batch_size = 4
+    config.data.batch_size = 8
     config.data.segment_length = 128
 
     model = config.model
@@ -31,13 +31,14 @@ def get_config() -> config_dict.ConfigDict:
     model.memory_length = 256
     model.compressed_memory_length = 0
     model.init_scale = 0.06
+    model.layer_unroll = 3
 
     training = config.training
-    training.num_steps = training.decay_steps = 1800
+    training.num_steps = training.decay_steps = 1150
     training.warmup_steps = 50
-    training.learning_rate = 2e-3
+    training.learning_rate = 4e-3
     training.adam_b2 = 0.99
-    training.eval_segments = 30
+    training.eval_segments = 15
     training.log_every = 50
     training.checkpoint_every = 500
 

@@ -108,6 +108,7 @@ def _model_section() -> config_dict.ConfigDict:
         init_scale=0.02,  # standard deviation of the weights at the start
         dtype='float32',  # compute dtype: float32 | bfloat16 (parameters stay float32)
         remat=False,  # recompute a layer's activations in the backward pass
+        layer_unroll=1,  # layers a turn of the scan over layers: more run faster on a CPU and compile longer
     )
 
 

@@ -44,7 +44,7 @@ RULES = (
     Rule('be at least 1', lambda value: value >= 1, (
         'data.batch_size', 'data.segment_length',
         'model.vocab_size', 'model.num_layers', 'model.num_heads', 'model.head_dim', 'model.model_dim', 'model.mlp_dim',
-        'model.compression_rate', 'model.clamp_length',
+        'model.compression_rate', 'model.clamp_length', 'model.layer_unroll',
         'training.num_steps', 'training.decay_steps', 'training.update_period', 'training.segments_per_step',
         'training.log_every', 'training.eval_every', 'training.eval_segments', 'training.checkpoint_every',
         'training.checkpoints_to_keep',

@@ -234,6 +234,7 @@ class TransformerXL(nn.Module):
             'split_rngs': {'params': True, 'dropout': True},
             'in_axes': (0, nn.broadcast, nn.broadcast),
             'length': config.num_layers,
+            'unroll': min(config.layer_unroll, config.num_layers),
         }
         # `train` and `segment_length` are Python values: static to remat, passed through by the scan.
         block = nn.remat(self.block, prevent_cse=False, static_argnums=(4,)) if config.remat else self.block

@@ -236,12 +236,25 @@ def test_one_warning_says_what_is_wrong_with_a_bad_checkpoint(copied, caplog):
 
 
 @pytest.mark.parametrize(
-    'lost', ['_CHECKPOINT_METADATA', 'commit_success.txt', 'params', 'everything', 'digest', 'sense of metadata']
+    'lost',
+    [
+        '_CHECKPOINT_METADATA',
+        'commit_success.txt',
+        'params',
+        'everything',
+        'digest',
+        'sense of metadata',
+        'all but digest',
+    ],
 )
 def test_saving_over_a_bad_checkpoint_replaces_it(copied, lost):
     if lost == 'everything':
         shutil.rmtree(copied / '2')
         (copied / '2').mkdir()
+    elif lost == 'all but digest':
+        # Of a run on two processes, so that the new digest does not simply replace it.
+        shutil.rmtree(copied / '2')
+        (copied / '2.sha256').rename(copied / '2.0.sha256')
     elif lost == 'digest':
         (copied / '2.sha256').unlink()
     elif lost == 'sense of metadata':

@@ -9,8 +9,8 @@ import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from memjax import atomic
-from memjax.runs import metrics_file
 from memjax.errors import WorkdirError
+from memjax.runs import metrics_file
 from memjax.runs.metrics import JsonlWriter, MultiWriter, TensorBoardWriter, open_writers
 
 
