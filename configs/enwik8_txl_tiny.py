@@ -10,39 +10,21 @@ Hardware and time: 2 CPU cores, about 40 minutes of training.
   python launch/eval.py --workdir=runs/enwik8_txl_tiny --split=test
 """
 
+import pathlib
+
 from ml_collections import config_dict
 
-from memjax.config import base_config
+from memjax.config import from_file
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The config."""
-    config = base_config()
+    """The config: that of its partner, its slots all plain."""
+    config = from_file(pathlib.Path(__file__).with_name('enwik8_ct_tiny.py'))
     config.name = 'enwik8_txl_tiny'
-
-    config.data.name = 'enwik8'
-    config.data.convention = 'bytes'
-    config.data.batch_size = 24
-    config.data.segment_length = 96
-
     model = config.model
     model.name = 'transformer_xl'
-    model.num_layers = 4
-    model.num_heads = 4
-    model.model_dim = 192
-    model.mlp_dim = 768
-    model.memory_length = 240
+    config.eval.memory_length = model.memory_length + config.eval.compressed_memory_length
+    config.eval.compressed_memory_length = None
+    model.memory_length += model.compressed_memory_length
     model.compressed_memory_length = 0
-
-    training = config.training
-    training.num_steps = training.decay_steps = 4000
-    training.warmup_steps = 200
-    training.learning_rate = 1e-3
-    training.log_every = 100
-    training.eval_every = 1000
-    training.eval_segments = 50
-    training.checkpoint_every = 500
-
-    config.eval.memory_length = 480
-    config.eval.compressors = ('gzip', 'xz')
     return config
