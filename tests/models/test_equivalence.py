@@ -28,6 +28,15 @@ def test_a_scan_over_segments_equals_a_loop(variant):
         np.testing.assert_allclose(leaf, expected, **CLOSE)
 
 
+def test_unrolled_layers_equal_layers_one_by_one():
+    plain, unrolled = tiny(**CT[2], num_layers=3), tiny(**CT[2], num_layers=3, layer_unroll=2)
+    segments = cut(text(2, 4 * T))
+    np.testing.assert_allclose(unrolled.read_text(segments)[0], plain.read_text(segments)[0], **CLOSE)
+    for built, unroll in ((plain, 1), (unrolled, 2)):
+        program = jax.make_jaxpr(built.read)(built.params, segments[0], built.model.init_memory(2))
+        assert f'unroll={unroll}\n' in str(program)
+
+
 @pytest.mark.parametrize('segment_length', [2, 4, 8])
 @each(TXL[1:], TXL[:1])
 def test_segments_of_any_length_equal_one_full_pass(variant, segment_length):

@@ -51,11 +51,21 @@ def finish(process):
     assert process.returncode == 0, stderr
 
 
-def wait_for_metrics(process, workdir):
+def changed_at(workdir):
     path = workdir / 'metrics.jsonl'
-    while not (path.exists() and path.read_text()):
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def wait_for_metrics(process, workdir, before):
+    """Until the process trains: it has rewritten the metrics that it found, and then logged."""
+    found = [int(path.name) for path in workdir.glob('checkpoints/*') if path.name.isdecimal()]
+    while process.poll() is None:
+        time.sleep(0.02)
+        if changed_at(workdir) == before:
+            continue
+        lines = (workdir / 'metrics.jsonl').read_text().splitlines()
+        if len(lines) > 1 and json.loads(lines[-2])['step'] > max(found, default=0):
+            return
 
 
 def test_killed_at_several_moments_and_resumed_equals_unbroken(start, tmp_path):
@@ -63,8 +73,9 @@ def test_killed_at_several_moments_and_resumed_equals_unbroken(start, tmp_path):
     finish(start(whole))
     moments = random.Random(0)
     for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+        before = changed_at(broken)
         process = start(broken)
-        wait_for_metrics(process, broken)
+        wait_for_metrics(process, broken, before)
         time.sleep(moments.uniform(0.0, 1.5))
         if process.poll() is not None:
             break
@@ -81,7 +92,7 @@ def test_killed_at_several_moments_and_resumed_equals_unbroken(start, tmp_path):
 
 def test_second_training_on_a_workdir_exits_2_with_one_line(start, tmp_path):
     first = start(tmp_path)
-    wait_for_metrics(first, tmp_path)
+    wait_for_metrics(first, tmp_path, None)
     second = start(tmp_path)
     _, stderr = second.communicate(timeout=120)
     assert second.returncode == 2
