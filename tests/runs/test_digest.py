@@ -1,3 +1,5 @@
+"""Digests of checkpoints: which files they cover, and what they tell of a damaged directory."""
+
 from __future__ import annotations
 
 import hashlib
