@@ -37,7 +37,7 @@ def content_attention(h: np.ndarray, states: np.ndarray, weights: dict) -> np.nd
     return out
 
 
-@each(CT_FEW[1:], CT_FEW[:1] + CT_OTHERS)
+@each(CT_FEW[2:], CT_FEW[:2] + CT_OTHERS)
 def test_equals_a_reading_of_the_algorithm(variant):
     built = tiny(**variant)
     memory, segment = situation(built)
@@ -62,7 +62,7 @@ def test_equals_a_reading_of_the_algorithm(variant):
     np.testing.assert_allclose(output.aux['compression_loss'], np.mean(by_layer), rtol=1e-3)
 
 
-@each(CT_FEW[1:])
+@each(CT_FEW[2:], CT_FEW[:2])
 def test_young_rows_and_padding_do_not_change_it(variant):
     built = tiny(**variant)
     memory, segment = situation(built)
@@ -93,8 +93,7 @@ def test_is_zero_with_a_finite_gradient_while_no_block_is_filled():
 
 
 def test_is_not_computed_in_evaluation_nor_when_there_is_none():
-    built = tiny(**CT[0])
-    memory, segment = situation(built)
-    assert built.read(built.params, segment, memory)[0].aux == {}
-    without = tiny(**CT[0], compression_loss='none')
-    assert reader(without)(without.params, segment, memory)[0].aux == {}
+    segment = cut(text(ROWS, T))[0]
+    built, without = tiny(**CT[0]), tiny(**CT[0], compression_loss='none')
+    for run in (built.read, without.train):
+        assert jax.eval_shape(run, built.params, segment, built.model.init_memory(ROWS))[0].aux == {}

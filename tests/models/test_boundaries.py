@@ -48,7 +48,7 @@ def test_a_start_equals_an_empty_memory_whatever_was_in_it(variant):
     np.testing.assert_array_equal(logits, expected)
 
 
-@each([CT[2]])
+@each([], [CT[2]])
 def test_losses_and_gradients_after_a_start_do_not_know_the_past(variant):
     built = tiny(**variant)
     begins = cut(text(ROWS, T))[0]

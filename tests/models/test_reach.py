@@ -7,7 +7,7 @@ the segment's first token (Transformer-XL, section 3.2; Compressive Transformer,
 
 import numpy as np
 import pytest
-from tiny_models import CT, CT_FEW, CT_OTHERS, TXL, VOCAB, Tiny, cut, each, text, tiny
+from tiny_models import CT, CT_OTHERS, TXL, VOCAB, Tiny, cut, each, text, tiny
 
 T = 2
 LAYERS = 2
@@ -57,7 +57,7 @@ def test_transformer_xl_reaches_its_memory_a_layer(variant):
     assert distances(reaches) == {LAYERS * M}
 
 
-@each(CT_FEW, CT_OTHERS)
+@each([CT[0], CT[4]], [CT[2], *CT_OTHERS])
 def test_compressive_transformer_reaches_what_its_slots_stand_for(variant):
     reaches = moved(tiny(**variant, memory_length=M, compressed_memory_length=C))
     np.testing.assert_array_equal(reaches, within_reach(M + RATE * C))
@@ -70,7 +70,7 @@ def test_mean_pooling_reaches_as_far_as_a_convolution():
     assert distances(reaches) == {LAYERS * (M + RATE * C)}
 
 
-@pytest.mark.parametrize('memory_length', [3, pytest.param(1, marks=pytest.mark.slow), 0])
+@pytest.mark.parametrize('memory_length', [3, *(pytest.param(length, marks=pytest.mark.slow) for length in (0, 1))])
 def test_a_memory_that_is_no_multiple_of_the_segment_reaches_as_far_as_it_is_long(memory_length):
     reaches = moved(tiny(**TXL[0], memory_length=memory_length))
     np.testing.assert_array_equal(reaches, within_reach(memory_length))

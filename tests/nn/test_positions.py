@@ -11,6 +11,11 @@ from memjax.nn import positions
 from memjax.nn.attention import PositionTables, RelativeAttention, position_tables
 
 B, H, K = 2, 3, 4
+# Compiled as wholes: one by one, their operations would take longer to compile than to test.
+sinusoid = jax.jit(positions.sinusoid, static_argnums=(1, 2))
+distance_scores = jax.jit(positions.distance_scores)
+gathered_scores = jax.jit(positions.gathered_scores)
+tables_of = jax.jit(position_tables, static_argnums=range(7))
 
 
 def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -25,20 +30,20 @@ def formula(distance: float, model_dim: int) -> list[float]:
 def test_sinusoids_are_sines_then_cosines():
     distances = [0, 1, 2.5, 17, 300]
     expected = [formula(distance, 8) for distance in distances]
-    np.testing.assert_allclose(positions.sinusoid(jnp.array(distances), 8), expected, atol=1e-4)
-    assert positions.sinusoid(jnp.array([0]), 8).tolist() == [[0.0] * 4 + [1.0] * 4]
+    np.testing.assert_allclose(sinusoid(jnp.array(distances), 8), expected, atol=1e-4)
+    assert sinusoid(jnp.array([0]), 8).tolist() == [[0.0] * 4 + [1.0] * 4]
 
 
 def test_sinusoids_are_float32_and_exact_enough_far_away():
     distances = np.arange(99_900, 100_000)
-    table = positions.sinusoid(jnp.asarray(distances), 8)
+    table = sinusoid(jnp.asarray(distances), 8)
     assert table.dtype == jnp.float32
     np.testing.assert_allclose(table, [formula(distance, 8) for distance in distances], atol=0.02)
 
 
 def test_clamped_distances_share_one_encoding():
-    table = np.asarray(positions.sinusoid(jnp.arange(10), 8, clamp_length=6))
-    np.testing.assert_array_equal(table[:7], positions.sinusoid(jnp.arange(7), 8))
+    table = np.asarray(sinusoid(jnp.arange(10), 8, 6))
+    np.testing.assert_array_equal(table[:7], sinusoid(jnp.arange(7), 8))
     for row in table[7:]:
         np.testing.assert_array_equal(row, table[6])
 
@@ -50,7 +55,7 @@ def test_rows_of_a_table_are_the_farthest_distance_first():
 @pytest.mark.parametrize('start', [0, 100_000])
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16', 'float16'])
 def test_no_two_of_4000_positions_collide_in_any_compute_dtype(dtype, start):
-    table = positions.sinusoid(start + positions.descending_distances(4000), 64)
+    table = sinusoid(start + positions.descending_distances(4000), 64)
     attention = RelativeAttention(
         num_heads=1, head_dim=64, model_dim=64, scheme='slots', has_far_table=False, attention_dropout_rate=0.0,
         init_scale=1.0, dtype=jnp.dtype(dtype),
@@ -67,7 +72,7 @@ def test_no_two_of_4000_positions_collide_in_any_compute_dtype(dtype, start):
 @pytest.mark.parametrize('T, N', [(1, 1), (4, 4), (4, 9), (1, 5), (3, 4)])
 def test_distance_scores_equal_a_double_loop(T, N):
     q, table = normal((B, T, H, K), 0), normal((N, H, K), 1)
-    scores = np.asarray(positions.distance_scores(q, table, None))
+    scores = np.asarray(distance_scores(q, table, None))
     assert scores.shape == (B, H, T, N) and scores.dtype == np.float32
     for i in range(T):
         for j in range(N - T + i + 1):
@@ -79,9 +84,9 @@ def test_distance_scores_equal_a_double_loop(T, N):
 def test_scores_of_one_query_are_a_row_of_all_of_them():
     T, N = 4, 9
     q, table = normal((B, T, H, K), 0), normal((N, H, K), 1)
-    full = np.asarray(positions.distance_scores(q, table, None))
+    full = np.asarray(distance_scores(q, table, None))
     for i in range(T):
-        alone = positions.distance_scores(q[:, i : i + 1], table, jnp.int32(T - 1 - i))
+        alone = distance_scores(q[:, i : i + 1], table, jnp.int32(T - 1 - i))
         seen = N - T + i + 1
         np.testing.assert_allclose(alone[:, :, 0, :seen], full[:, :, i, :seen], rtol=1e-5, atol=1e-6)
 
@@ -91,7 +96,7 @@ def test_gathered_scores_equal_loops():
     q, table = normal((B, T, H, K), 0), normal((R, H, K), 1)
     half_steps = np.random.default_rng(2).integers(0, R - 2 * T, size=(B, C)).astype(np.int32)
     half_steps[0, 0] = R + 7  # past the table's end: its last row
-    scores = np.asarray(positions.gathered_scores(q, table, half_steps, jnp.arange(T)))
+    scores = np.asarray(gathered_scores(q, table, half_steps, jnp.arange(T)))
     assert scores.shape == (B, H, T, C) and scores.dtype == np.float32
     for b in range(B):
         for h in range(H):
@@ -104,8 +109,8 @@ def test_gathered_scores_equal_loops():
 def test_gathered_scores_of_one_place_are_a_row_of_all_of_them():
     q, table = normal((B, 3, H, K), 0), normal((20, H, K), 1)
     half_steps = jnp.array([[9, 7, 3], [8, 2, 2]])
-    full = positions.gathered_scores(q, table, half_steps, jnp.arange(3))
-    alone = positions.gathered_scores(q[:, 2:], table, half_steps, jnp.array([2]))
+    full = gathered_scores(q, table, half_steps, jnp.arange(3))
+    alone = gathered_scores(q[:, 2:], table, half_steps, jnp.array([2]))
     np.testing.assert_allclose(alone[:, :, 0], full[:, :, 2], rtol=1e-5, atol=1e-6)
 
 
@@ -114,21 +119,21 @@ def test_scores_accumulate_in_float32(dtype):
     q, table = jnp.ones((1, 1, 1, 4097), dtype), jnp.ones((1, 1, 4097), dtype)
     ages = jnp.zeros((1, 1), jnp.int32)
     for scores in (
-        positions.distance_scores(q, table, None),
-        positions.distance_scores(q, table, jnp.int32(0)),
-        positions.gathered_scores(q, table, ages, jnp.arange(1)),
+        distance_scores(q, table, None),
+        distance_scores(q, table, jnp.int32(0)),
+        gathered_scores(q, table, ages, jnp.arange(1)),
     ):
         assert scores.dtype == jnp.float32 and scores.item() == 4097
 
 
 def distances_of(table) -> list[float]:
     """What distance each row of a table encodes."""
-    known = np.asarray(positions.sinusoid(jnp.arange(200) / 2, 16))
+    known = np.array([formula(half / 2, 16) for half in range(200)])
     return [float(np.abs(known - row).sum(axis=1).argmin()) / 2 for row in np.asarray(table)]
 
 
 def tables(scheme: str, compressed_length: int = 6) -> PositionTables:
-    return position_tables(scheme, compressed_length, 8, 20, 4, 16, None)
+    return tables_of(scheme, compressed_length, 8, 20, 4, 16, None)
 
 
 def test_tables_hold_the_distances_of_their_scheme():
@@ -153,5 +158,5 @@ def test_an_unknown_scheme_is_refused():
 
 def test_every_table_is_clamped():
     for scheme in ('slots', 'separate', 'time'):
-        for table in jax.tree.leaves(position_tables(scheme, 6, 8, 20, 4, 16, 5)):
+        for table in jax.tree.leaves(tables_of(scheme, 6, 8, 20, 4, 16, 5)):
             assert max(distances_of(table)) == 5

@@ -57,6 +57,17 @@ def test_a_damaged_digest_vouches_for_nothing(covered, damage, fault):
     assert digest.fault(covered[0], [covered[1]]) == fault
 
 
+def test_a_file_lost_added_or_changed_is_named(covered):
+    digest.write(*covered)
+    directory, path = covered
+    (directory / 'sub' / 'c').write_bytes(b'23')
+    assert digest.fault(directory, [path]) == 'sub/c differs from its digest'
+    (directory / 'b').unlink()
+    assert digest.fault(directory, [path]) == 'b is missing'
+    (directory / 'aa').touch()
+    assert digest.fault(directory, [path]) == 'aa is in no digest'
+
+
 def test_what_cannot_be_read_is_a_fault(covered):
     directory, path = covered
     assert digest.fault(directory, []) == 'it has no digest'
