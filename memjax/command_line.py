@@ -124,7 +124,7 @@ def config_from_workdir(flag_values: flags.FlagValues) -> config_dict.ConfigDict
         raise ConfigError(f'{path} cannot be read: {error}') from error
 
 
-def required(flag_values: flags.FlagValues, name: str) -> str:
+def required(flag_values: flags.FlagValues, name: str) -> Any:
     """The value of a flag that the command cannot do without."""
     value = flag_values[name].value
     if not value:
@@ -177,6 +177,11 @@ def define_step(flag_values: flags.FlagValues) -> None:
         'the checkpoint: a step, or best for the best of validation; by default the newest',
         flag_values=flag_values,
     )
+
+
+def define_integers(flag_values: flags.FlagValues, name: str, meaning: str) -> None:
+    """Defines a flag whose value is a list of ints, written with commas."""
+    flags.DEFINE(_IntegersParser(), name, None, meaning, flag_values=flag_values)
 
 
 @contextlib.contextmanager
@@ -270,6 +275,16 @@ class _StepParser(flags.ArgumentParser):
         if not argument.isdecimal():
             raise ValueError('should be a number of steps, or best')
         return int(argument)
+
+
+class _IntegersParser(flags.ArgumentParser):
+    """Whole numbers with commas between them, each once."""
+
+    def parse(self, argument: str) -> list[int]:
+        try:
+            return list(dict.fromkeys(int(word) for word in argument.split(',')))
+        except ValueError as error:
+            raise ValueError('should be whole numbers with commas between them') from error
 
 
 def _run(command: Command, config: config_dict.ConfigDict) -> None:

@@ -149,7 +149,7 @@ def _eval_section() -> config_dict.ConfigDict:
         same_length=config_dict.placeholder(bool),
         warmup=config_dict.placeholder(int),  # tokens read unscored before a row's part; None: the memory's span
         after_training=config_dict.placeholder(str),  # a split to evaluate when training ends
-        compressors=(),  # general-purpose compressors to print beside the model: gzip | bzip2 | xz
+        compressors=(),  # to print beside the model: gzip | bzip2 | xz | xz_extreme | ppmd
     )
 
 

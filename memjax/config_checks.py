@@ -17,6 +17,8 @@ from memjax.config import base_config, did_you_mean, evaluation_config, field_ty
 from memjax.errors import ConfigError
 
 SPLITS = ('train', 'validation', 'test')
+# Fields of `eval` that a sweep may change: neither parameters nor targets depend on them.
+SWEPT = ('compressed_memory_length', 'memory_length', 'clamp_length', 'segment_length', 'warmup', 'batch_size')
 
 CHOICES = {
     'data.convention': ('bytes', 'txl', 'awd'),
@@ -28,7 +30,7 @@ CHOICES = {
     'model.compressed_positions': ('slots', 'separate', 'time'),
     'model.dtype': ('float32', 'bfloat16'),
     'eval.after_training': SPLITS,
-    'eval.compressors': ('gzip', 'bzip2', 'xz'),
+    'eval.compressors': ('gzip', 'bzip2', 'xz', 'xz_extreme', 'ppmd'),
 }
 
 

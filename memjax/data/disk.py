@@ -76,16 +76,3 @@ def replace_directory(new: Path, old: Path, scratch: Path) -> None:
     else:
         old.parent.mkdir(parents=True, exist_ok=True)
     new.rename(old)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file that is there with all its content or not at all, also when the power fails."""
-    partial = path.with_name(path.name + '.partial')
-    try:
-        with partial.open('wb') as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

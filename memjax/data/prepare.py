@@ -14,7 +14,8 @@ from etils import epath
 from ml_collections import config_dict
 from tqdm import tqdm
 
-from memjax.data.disk import disk_faults_told, exclusive, replace_directory, scratch_directory, write_whole
+from memjax import atomic
+from memjax.data.disk import disk_faults_told, exclusive, replace_directory, scratch_directory
 from memjax.data.place import Place, find_place
 from memjax.data.remote import fetch_store, publish_store
 from memjax.data.sources import SPLITS, Source
@@ -191,7 +192,7 @@ class _Preparation:
         if self._overwrite or not source.exists() or json.loads(source.read_text()) != records.source:
             shutil.rmtree(place.incomplete, ignore_errors=True)
             place.incomplete.mkdir()
-            write_whole(source, json.dumps(records.source).encode())
+            atomic.write_bytes(source, json.dumps(records.source).encode())
         try:
             if not (place.incomplete / META).exists():
                 self._write_splits(records)

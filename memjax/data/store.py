@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from memjax.data.disk import write_whole
+from memjax import atomic
 from memjax.data.sources import SPLITS
 from memjax.data.tokenizers import Tokenizer, tokenizer_from_json
 from memjax.data.word_count import WordCounter
@@ -174,7 +174,7 @@ def write_split(
                 'dtype': dtype.str,
                 'files': {'tokens': tokens_file.finish(), 'offsets': offsets_file.finish()},
             }
-        write_whole(summary, json.dumps(content).encode())
+        atomic.write_bytes(summary, json.dumps(content).encode())
     except BaseException:
         for path in paths.values():
             path.unlink(missing_ok=True)
@@ -201,7 +201,7 @@ def write_meta(directory: Path, corpus: str, convention: str, tokenizer: Tokeniz
         'splits': {split: json.loads(path.read_text()) for split, path in summaries.items()},
     }
     content['sha256'] = _meta_digest(content)
-    write_whole(directory / META, json.dumps(content, indent=2).encode())
+    atomic.write_bytes(directory / META, json.dumps(content, indent=2).encode())
     for path in summaries.values():
         path.unlink()
 

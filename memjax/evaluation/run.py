@@ -56,7 +56,10 @@ def evaluate_run(
     check_vocabulary(config, corpus)
     run = load_run(workdir, step, config)
     score = Scorer(config).score(run.params, corpus.splits[split], keep_tokens=per_token is not None)
-    result = _result(run, corpus, split, score)
+    result = result_of(run, corpus, split, score, config)
+    if config.eval.compressors:
+        text = corpus.splits[split]
+        result['compressors'] = {name: compressed_bits_per_byte(name, _text(text)) for name in config.eval.compressors}
     if per_token is not None:
         with writing(per_token), epath.Path(per_token).open('wb') as file:
             np.savez(file, nll=score.per_token)
@@ -81,9 +84,12 @@ def check_vocabulary(config: config_dict.ConfigDict, corpus: Corpus) -> None:
         )
 
 
-def _result(run: Run, corpus: Corpus, split_name: str, score: Score) -> dict[str, Any]:
+def result_of(
+    run: Run, corpus: Corpus, split_name: str, score: Score, config: config_dict.ConfigDict
+) -> dict[str, Any]:
+    """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
     split = corpus.splits[split_name]
-    used = evaluation_config(run.config)
+    used = evaluation_config(config)
     result = {
         'config': run.config.name,
         'commit': code_version(),
@@ -115,10 +121,6 @@ def _result(run: Run, corpus: Corpus, split_name: str, score: Score) -> dict[str
     if split.words:
         # A model of bytes reaches word perplexities beyond any float.
         result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
-    if run.config.eval.compressors:
-        result['compressors'] = {
-            name: compressed_bits_per_byte(name, _text(split)) for name in run.config.eval.compressors
-        }
     return result
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from etils import epath
 
 from memjax import atomic
+from memjax.report.figures import MEASURES, png
 from memjax.runs import metrics_file
 
-_MEASURES = {'bpc': 'bits per character', 'ppl': 'perplexity'}
 _COLORS = {'train': '#9ab8d8', 'validation': '#c8442b'}
 
 
@@ -30,11 +30,11 @@ def draw_loss(metrics_path: epath.PathLike, out_png: epath.PathLike, title: str)
       OSError: the metrics cannot be read or the figure cannot be written.
     """
     records = metrics_file.read(metrics_path)
-    measure = next((name for name in _MEASURES if any(name in record for record in records)), None)
+    measure = next((name for name in MEASURES if any(name in record for record in records)), None)
     curves = {split: _points(records, split, measure) for split in _COLORS}
     if not any(curves.values()):
         return False
-    atomic.write_bytes(out_png, _png(curves, measure, title))
+    atomic.write_bytes(out_png, png(functools.partial(_draw, curves=curves, measure=measure, title=title)))
     return True
 
 
@@ -47,14 +47,9 @@ def _points(records: Sequence[dict[str, Any]], split: str, measure: str | None) 
     ]
 
 
-def _png(curves: dict[str, list[tuple[float, float]]], measure: str, title: str) -> bytes:
-    # Slow to import, and only wanted at the end of a run. Without pyplot no window system is touched.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def _draw(axes: Any, curves: dict[str, list[tuple[float, float]]], measure: str, title: str) -> None:
     from matplotlib.ticker import EngFormatter, LogFormatter
 
-    figure = Figure(figsize=(6.4, 4.0), dpi=150, layout='constrained')
-    axes = figure.subplots()
     for split, points in curves.items():
         if not points:
             continue
@@ -70,10 +65,4 @@ def _png(curves: dict[str, list[tuple[float, float]]], measure: str, title: str)
         axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
     axes.set_xlim(left=0)
     axes.xaxis.set_major_formatter(EngFormatter(sep=''))
-    axes.set(title=title, xlabel='tokens trained on', ylabel=_MEASURES[measure])
-    axes.grid(color='#e4e4e4', linewidth=0.8)
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.legend(frameon=False)
-    buffer = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(buffer)
-    return buffer.getvalue()
+    axes.set(title=title, xlabel='tokens trained on', ylabel=MEASURES[measure])

@@ -1,8 +1,8 @@
 """What orbax and TensorStore report when storage fails: recognised, put into a few words, and told only once.
 
 A failed save (a full disk) is raised as an error, but also logged with a traceback, complained about by asyncio as an
-exception that nobody fetched, and printed when TensorStore's threads call an event loop that is gone. What is raised
-reaches the user as one line; the rest would only bury it.
+exception that nobody fetched, printed when TensorStore's threads call an event loop that is gone, and warned of for
+each write that had not begun. What is raised reaches the user as one line; the rest would only bury it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import logging
 import os
 import re
 import sys
+import warnings
 from typing import Any
 
 # TensorStore reports the file system's errors as ValueErrors that begin with a status such as `RESOURCE_EXHAUSTED: `.
 _STATUS = re.compile(r'[A-Z]+(_[A-Z]+)*: ')
 _ERRNO = re.compile(r"os_error_code='(\d+)'")
+# When writing one part of an array fails, the coroutines of the other parts are dropped.
+_UNSTARTED_WRITE = "coroutine '.*(serialize|write).*' was never awaited"
 _ORBAX = f'{os.sep}orbax{os.sep}'
 
 
@@ -40,6 +43,7 @@ def silence() -> None:
         logging.getLogger(name).addFilter(_is_worth_telling)
     if not isinstance(sys.unraisablehook, _QuietHook):
         sys.unraisablehook = _QuietHook(sys.unraisablehook)
+    warnings.filterwarnings('ignore', message=_UNSTARTED_WRITE, category=RuntimeWarning)
 
 
 def _is_worth_telling(record: logging.LogRecord) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 
 import pytest
 
-from memjax.data.disk import disk_faults_told, replace_directory, scratch_directory, write_whole
+from memjax.data.disk import disk_faults_told, replace_directory, scratch_directory
 from memjax.errors import DataError
 
 
@@ -30,23 +29,6 @@ def test_a_directory_takes_the_place_of_another(tmp_path):
     for name in ('first', 'second'):
         replace_directory(tmp_path / name, place, tmp_path / 'scratch')
         assert [path.name for path in place.iterdir()] == [name]
-
-
-@pytest.mark.parametrize('step', ['fsync', 'replace'])
-def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch, step):
-    path = tmp_path / 'file'
-    write_whole(path, b'old')
-
-    def fail(*_):
-        raise OSError(errno.EIO, 'Input/output error')
-
-    with monkeypatch.context() as patch, pytest.raises(OSError, match='Input/output'):
-        patch.setattr(os, step, fail)
-        write_whole(path, b'new')
-    assert path.read_bytes() == b'old'
-    assert list(tmp_path.iterdir()) == [path]
-    write_whole(path, b'new')
-    assert path.read_bytes() == b'new'
 
 
 def wrapped(error):

@@ -144,10 +144,10 @@ def test_an_interrupted_split_leaves_nothing(tmp_path, fault):
 
 
 def test_a_summary_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    def write_whole(path, content):
+    def write_bytes(path, content):
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr(store, 'write_whole', write_whole)
+    monkeypatch.setattr(store.atomic, 'write_bytes', write_bytes)
     with pytest.raises(OSError, match='No space'):
         write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
     assert not list(tmp_path.iterdir())

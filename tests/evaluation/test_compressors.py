@@ -17,15 +17,18 @@ def make_text(size):
     return b' '.join(chosen)[:size]
 
 
-@pytest.mark.parametrize('name', COMPRESSORS)
+# Single-threaded: newer versions of xz otherwise cut the data into blocks for several threads.
+TOOLS = {'gzip': 'gzip -9', 'bzip2': 'bzip2 -9', 'xz': 'xz -9 -T1', 'xz_extreme': 'xz -9e -T1'}
+
+
+@pytest.mark.parametrize('name', TOOLS)
 @pytest.mark.parametrize('size', [1, 400_000])
 def test_equals_the_command_line_tool(name, size):
-    if shutil.which(name) is None:
-        pytest.skip(f'{name} is not installed')
+    command = TOOLS[name].split()
+    if shutil.which(command[0]) is None:
+        pytest.skip(f'{command[0]} is not installed')
     data = make_text(size)
-    # Single-threaded: newer versions of xz otherwise cut the data into blocks for several threads.
-    options = ['-9', '-c', '-T1'] if name == 'xz' else ['-9', '-c']
-    made = len(subprocess.run([name, *options], input=data, capture_output=True, check=True).stdout)
+    made = len(subprocess.run([*command, '-c'], input=data, capture_output=True, check=True).stdout)
     assert compressed_bits_per_byte(name, data) == 8 * made / size
 
 
@@ -36,10 +39,26 @@ def test_pieces_give_the_same_as_the_whole(name):
     assert compressed_bits_per_byte(name, pieces) == compressed_bits_per_byte(name, data) < 8
 
 
+def test_the_context_model_needs_five_bytes_of_context_and_no_more():
+    # Each byte follows from the n before it (a de Bruijn-like walk): plain to a model of order 5 if n is at most 5.
+    def recurrence(n):
+        seen, generator = {}, random.Random(1)
+        text = bytearray(generator.choices(range(4), k=n))
+        for _ in range(60_000):
+            if generator.random() < 0.02:  # else the walk soon repeats
+                text.append(generator.randrange(4))
+            else:
+                text.append(seen.setdefault(bytes(text[-n:]), generator.randrange(4)))
+        return bytes(text)
+
+    assert compressed_bits_per_byte('ppmd', recurrence(5)) < 0.6
+    assert compressed_bits_per_byte('ppmd', recurrence(9)) > 1.2
+
+
 def test_no_data_has_no_ratio():
     assert math.isnan(compressed_bits_per_byte('gzip', b''))
 
 
 def test_an_unknown_name_is_a_config_error():
-    with pytest.raises(ConfigError, match=r"\Ano compressor 'zip': there are gzip, bzip2, xz\Z"):
+    with pytest.raises(ConfigError, match=r"\Ano compressor 'zip': there are gzip, bzip2, xz, xz_extreme, ppmd\Z"):
         compressed_bits_per_byte('zip', b'text')

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_compilation import OPTIONS
 
 from memjax.config import base_config
 from memjax.models.contract import LanguageModel, Segment
@@ -216,7 +215,7 @@ def test_losses_are_those_of_the_papers_algorithms(text, compression, positions,
     expected = read_text(to_weights(params), to_settings(config), text)
     assert expected.reconstruction_SxL[-1].min() > 0  # a block was evicted
 
-    read = jax.jit(lambda params: run(model, params, text), compiler_options=OPTIONS)
+    read = jax.jit(lambda params: run(model, params, text))
     losses_SxBxT, reconstruction_SxL, auxiliary_S = read(params)
     assert distance(losses_SxBxT, expected.losses_SxBxT) < TOLERANCE
     assert distance(reconstruction_SxL, expected.reconstruction_SxL) < TOLERANCE
@@ -255,7 +254,7 @@ def test_gradients_are_the_differences_of_the_reading(text, positions, norm, los
         result = read_text(weights, settings, text, moved['layers'], memories_SxB)
         return result.reconstruction_SxL.mean(axis=1).sum()
 
-    gradients = jax.jit(jax.grad(objective), compiler_options=OPTIONS)(params)
+    gradients = jax.jit(jax.grad(objective))(params)
     generator = np.random.default_rng(4)
     distances = {}
     for path, gradient in jax.tree_util.tree_leaves_with_path(gradients):

@@ -9,11 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from quick_compilation import OPTIONS
+from ml_collections import config_dict
 
 from memjax.config import base_config
+from memjax.evaluation.convert import read_tensors
 from memjax.models.contract import LanguageModel, Segment
-from memjax.models.factory import build_model
+from memjax.models.factory import build_model, init_params
+from memjax.models.transfo_xl import to_params
 
 GOLDEN = pathlib.Path(__file__).parent / 'golden'
 # The fast tier leaves out what the other cases hold too.
@@ -34,67 +36,36 @@ def load(name: str) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def to_params(arrays: Mapping[str, np.ndarray], prefix: str, untie_r: bool) -> dict:
-    """The other implementation's weights, or gradients, as a parameter tree."""
-    layers = arrays[f'{prefix}up'].shape[0]
-    heads, head_dim = arrays[f'{prefix}u'].shape[1:]
-
-    def heads_last(kernel_LxHKxD: np.ndarray) -> np.ndarray:
-        return kernel_LxHKxD.swapaxes(1, 2).reshape(layers, -1, heads, head_dim)
-
-    def norm(name: str) -> dict:
-        return {'LayerNorm_0': {'scale': arrays[f'{prefix}{name}_gain'], 'bias': arrays[f'{prefix}{name}_bias']}}
-
-    def dense(name: str) -> dict:
-        return {'kernel': arrays[f'{prefix}{name}'].swapaxes(1, 2), 'bias': arrays[f'{prefix}{name}_bias']}
-
-    query, key, value = (heads_last(part) for part in np.split(arrays[f'{prefix}qkv'], 3, axis=1))
-    output_LxDxHK = arrays[f'{prefix}output']
-    core = {
-        'layers': {
-            'attention': {
-                'query': query,
-                'key': key,
-                'value': value,
-                'position': heads_last(arrays[f'{prefix}position']),
-                'output': output_LxDxHK.swapaxes(1, 2).reshape(layers, heads, head_dim, -1),
-            },
-            'attention_norm': norm('attention'),
-            'feed_forward': {'up': dense('up'), 'down': dense('down')},
-            'feed_forward_norm': norm('feed_forward'),
-        }
-    }
-    for name in ('u', 'v'):
-        by_layer = arrays[f'{prefix}{name}']
-        (core['layers'] if untie_r else core)[name] = by_layer if untie_r else by_layer[0]
-    return {
-        'embed': {'table': arrays[f'{prefix}embedding']},
-        'core': core,
-        'head': {'bias': arrays[f'{prefix}output_bias']},
-    }
+def build(golden: Mapping[str, np.ndarray]) -> tuple[LanguageModel, dict, dict]:
+    """The model, its weights, and the gradients to expect."""
+    config = golden_config(golden)
+    model = build_model(config)
+    abstract = jax.eval_shape(lambda: init_params(model, golden['inputs'].shape[2], jax.random.key(0)))
+    weights = read_tensors(GOLDEN / f'transfo_xl_{"untied" if config.untie_r else "tied"}.safetensors')
+    gradients = {name.removeprefix('gradient_'): golden[name] for name in golden if name.startswith('gradient_')}
+    return model, to_params(weights, abstract, config), to_params(gradients, abstract, config)
 
 
-def build(golden: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray]) -> LanguageModel:
+def golden_config(golden: Mapping[str, np.ndarray]) -> config_dict.ConfigDict:
+    """The model section of a case."""
     model = base_config().model
-    layers, heads, head_dim = weights['u'].shape
-    vocab_size, model_dim = weights['embedding'].shape
     model.update(
         name='transformer_xl',
         norm='post',
         activation='relu',
-        vocab_size=vocab_size,
-        num_layers=layers,
-        num_heads=heads,
-        head_dim=head_dim,
-        model_dim=model_dim,
-        mlp_dim=weights['up'].shape[1],
+        vocab_size=13,
+        num_layers=3,
+        num_heads=3,
+        head_dim=6,
+        model_dim=12,
+        mlp_dim=20,
         memory_length=int(golden['memory_length']),
         compressed_memory_length=0,
         clamp_length=int(golden['clamp_length']) or None,
         same_length=bool(golden['same_length']),
         untie_r=bool(golden['untie_r']),
     )
-    return build_model(model)
+    return model
 
 
 def run(model: LanguageModel, params: dict, golden: Mapping[str, np.ndarray]):
@@ -114,7 +85,7 @@ def run(model: LanguageModel, params: dict, golden: Mapping[str, np.ndarray]):
         memory, (nll_SxBxT, logits_SxBxTxV) = jax.lax.scan(read, model.init_memory(B), steps)
         return nll_SxBxT.mean(), (nll_SxBxT, logits_SxBxTxV, memory.levels[0])
 
-    gradients, (nll, logits, memory) = jax.jit(jax.grad(mean_loss, has_aux=True), compiler_options=OPTIONS)(params)
+    gradients, (nll, logits, memory) = jax.jit(jax.grad(mean_loss, has_aux=True))(params)
     return gradients, nll, logits, memory
 
 
@@ -126,17 +97,15 @@ def distance(found: np.ndarray, expected: np.ndarray) -> float:
 
 @pytest.mark.parametrize('case', CASES)
 def test_logits_losses_gradients_and_memory_are_those_of_transfo_xl(case):
-    weights, golden = load('weights'), load(case)
-    untie_r = bool(golden['untie_r'])
-    params = to_params(weights, '', untie_r)
-    gradients, nll, logits, memory = run(build(golden, weights), params, golden)
+    golden = load(case)
+    model, params, expected = build(golden)
+    gradients, nll, logits, memory = run(model, params, golden)
 
     distances = {'logits': distance(logits, golden['logits']), 'losses': distance(nll, golden['losses'])}
     if memory.length:
         held = int(memory.count_B[0])
         assert held == golden['memory'].shape[2]
         distances['memory'] = distance(memory.slots_LxBxMxD[:, :, memory.length - held :], golden['memory'])
-    expected = to_params(golden, 'gradient_', untie_r)
     assert jax.tree.structure(gradients) == jax.tree.structure(expected)
     for (path, found), wanted in zip(
         jax.tree_util.tree_leaves_with_path(gradients), jax.tree.leaves(expected), strict=True

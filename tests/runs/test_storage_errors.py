@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import sys
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -66,6 +67,18 @@ def test_asyncio_does_not_complain_of_orbaxs_tasks(unraisable, caplog):
 def test_logs_of_other_code_are_heard(unraisable, caplog):
     logging.getLogger('absl').warning('ours')
     assert [record.getMessage() for record in caplog.records] == ['ours']
+
+
+@pytest.mark.parametrize(
+    ('coroutine', 'heard'),
+    [('async_serialize_from_host.<locals>.write_fragment', False), ('_background_serialize', False), ('mine', True)],
+)
+def test_a_write_that_never_began_is_not_warned_of(unraisable, coroutine, heard):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter('always')
+        storage_errors.silence()
+        warnings.warn(f"coroutine '{coroutine}' was never awaited", RuntimeWarning, stacklevel=1)
+    assert len(seen) == heard
 
 
 @pytest.mark.parametrize(

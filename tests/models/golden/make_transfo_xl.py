@@ -1,4 +1,4 @@
-"""Makes `transfo_xl_*.npz`: what another implementation of Transformer-XL computes on random weights.
+"""Makes `transfo_xl_*`: what another implementation of Transformer-XL computes on random weights.
 
 The other implementation is `TransfoXLLMHeadModel` of transformers 4.35.2, on CPU in float32. Neither it nor torch is a
 dependency of the tests; an environment of its own makes the files anew:
@@ -7,12 +7,8 @@ dependency of the tests; an environment of its own makes the files anew:
     /tmp/torchv/bin/pip install torch==2.13.0 transformers==4.35.2 'numpy<2'
     /tmp/torchv/bin/python tests/models/golden/make_transfo_xl.py
 
-`transfo_xl_weights.npz` holds the weights of every case, without pickle, as stacks over layers (L) of what
-`torch.nn.Linear` calls its weight (out x in):
-
-    embedding V x D, output_bias V, u and v L x H x K (the cases that share them use the first), qkv L x 3HK x D (query,
-    key, value), position L x HK x D, output L x D x HK, attention_gain / attention_bias / feed_forward_gain /
-    feed_forward_bias L x D (layer norms), up L x F x D, up_bias L x F, down L x D x F, down_bias L x D.
+`transfo_xl_tied.safetensors` holds the weights of the cases in which all layers share u and v, the other file those of
+the cases in which each has its own, both as that library itself saves a model, names and all.
 
 `transfo_xl_CASE.npz` holds the case's settings (memory_length, clamp_length with 0 for none, same_length, untie_r), its
 tokens (inputs and targets, S x B x T) and what came out: logits S x B x T x V, losses S x B x T in nats, memory
@@ -24,6 +20,8 @@ own first memory is zeros that it attends to.
 from __future__ import annotations
 
 import pathlib
+import shutil
+import tempfile
 
 import numpy as np
 import torch
@@ -70,57 +68,32 @@ def build(memory_length: int, clamp_length: int, same_length: bool, untie_r: boo
     return TransfoXLLMHeadModel(config).eval()
 
 
-def parameters(model: TransfoXLLMHeadModel) -> dict[str, list[torch.nn.Parameter]]:
-    """The model's parameters under the files' names, a list over layers each (one long for what layers share)."""
-    core, layers = model.transformer, model.transformer.layers
-    attentions = [layer.dec_attn for layer in layers]
-    feed_forwards = [layer.pos_ff for layer in layers]
-    biased = attentions if core.config.untie_r else [core]
-    if model.crit.out_layers[0].weight is not core.word_emb.emb_layers[0].weight:
-        raise RuntimeError('the output is not tied to the embedding')
-    return {
-        'embedding': [core.word_emb.emb_layers[0].weight],
-        'output_bias': [model.crit.out_layers[0].bias],
-        'u': [module.r_w_bias for module in biased],
-        'v': [module.r_r_bias for module in biased],
-        'qkv': [attention.qkv_net.weight for attention in attentions],
-        'position': [attention.r_net.weight for attention in attentions],
-        'output': [attention.o_net.weight for attention in attentions],
-        'attention_gain': [attention.layer_norm.weight for attention in attentions],
-        'attention_bias': [attention.layer_norm.bias for attention in attentions],
-        'up': [feed_forward.CoreNet[0].weight for feed_forward in feed_forwards],
-        'up_bias': [feed_forward.CoreNet[0].bias for feed_forward in feed_forwards],
-        'down': [feed_forward.CoreNet[3].weight for feed_forward in feed_forwards],
-        'down_bias': [feed_forward.CoreNet[3].bias for feed_forward in feed_forwards],
-        'feed_forward_gain': [feed_forward.layer_norm.weight for feed_forward in feed_forwards],
-        'feed_forward_bias': [feed_forward.layer_norm.bias for feed_forward in feed_forwards],
-    }
-
-
-def stacked(name: str, arrays: list[np.ndarray]) -> np.ndarray:
-    """A list over layers as the files have it: without a layer axis where there are no layers."""
-    return arrays[0] if name in ('embedding', 'output_bias') else np.stack(arrays)
-
-
-def draw_weights() -> dict[str, np.ndarray]:
-    """Random weights of the model whose layers do not share u and v."""
+def draw_weights() -> dict[str, torch.Tensor]:
+    """Random weights of the model whose layers do not share u and v, by its own names."""
     generator = np.random.default_rng(0)
     weights = {}
-    for name, owners in parameters(build(0, 0, False, True)).items():
-        arrays = [SCALE * generator.standard_normal(owner.shape).astype(np.float32) for owner in owners]
-        weights[name] = stacked(name, arrays) + np.float32(name.endswith('_gain'))
+    for name, parameter in build(0, 0, False, True).named_parameters():
+        array = SCALE * generator.standard_normal(parameter.shape).astype(np.float32)
+        weights[name] = torch.from_numpy(array + np.float32(name.endswith('layer_norm.weight')))
     return weights
 
 
-def set_weights(model: TransfoXLLMHeadModel, weights: dict[str, np.ndarray]) -> None:
-    """Copies the weights into the model."""
-    named = parameters(model)
-    if {id(owner) for owners in named.values() for owner in owners} != {id(owner) for owner in model.parameters()}:
-        raise RuntimeError('the model has parameters that the files do not')
-    for name, owners in named.items():
-        arrays = weights[name][None] if name in ('embedding', 'output_bias') else weights[name]
-        for owner, array in zip(owners, arrays, strict=False):  # u and v: the first alone, if shared
-            owner.data.copy_(torch.from_numpy(array))
+def set_weights(model: TransfoXLLMHeadModel, weights: dict[str, torch.Tensor]) -> None:
+    """Copies the weights into the model; a u or v that all layers share is that of the first."""
+    if model.crit.out_layers[0].weight is not model.transformer.word_emb.emb_layers[0].weight:
+        raise RuntimeError('the output is not tied to the embedding')
+    for name, parameter in model.named_parameters():
+        shared = name.replace('transformer.r_', 'transformer.layers.0.dec_attn.r_')
+        parameter.data.copy_(weights[name if name in weights else shared])
+
+
+def save(path: pathlib.Path, weights: dict[str, torch.Tensor], untie_r: bool) -> None:
+    """Saves a model of these weights as that library does."""
+    model = build(0, 0, False, untie_r)
+    set_weights(model, weights)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder, safe_serialization=True)
+        shutil.copy(pathlib.Path(folder) / 'model.safetensors', path)
 
 
 def token_losses(model: TransfoXLLMHeadModel, states: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -131,7 +104,7 @@ def token_losses(model: TransfoXLLMHeadModel, states: torch.Tensor, targets: tor
 
 
 def make_case(
-    weights: dict[str, np.ndarray],
+    weights: dict[str, torch.Tensor],
     segments: int,
     segment_length: int,
     memory_length: int,
@@ -178,15 +151,16 @@ def make_case(
     }
     if memory_length:
         arrays['memory'] = torch.stack(mems).transpose(1, 2).numpy()
-    for name, owners in parameters(model).items():
-        arrays[f'gradient_{name}'] = stacked(name, [owner.grad.numpy() for owner in owners])
+    for name, parameter in model.named_parameters():
+        arrays[f'gradient_{name}'] = parameter.grad.numpy()
     return arrays
 
 
 def main() -> None:
     """Writes all files."""
     weights = draw_weights()
-    np.savez_compressed(FOLDER / 'transfo_xl_weights.npz', **weights)
+    for name in ('tied', 'untied'):
+        save(FOLDER / f'transfo_xl_{name}.safetensors', weights, name == 'untied')
     for name, case in CASES.items():
         np.savez_compressed(FOLDER / f'transfo_xl_{name}.npz', **make_case(weights, *case))
 
