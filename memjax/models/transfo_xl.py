@@ -83,12 +83,12 @@ def to_tensors(params: Any, model: config_dict.ConfigDict) -> dict[str, np.ndarr
     """
     _check_model(model)
     leaves = traverse_util.flatten_dict(params, sep='/')
-    return {
-        name: np.concatenate(
-            [_theirs(_view(np.asarray(leaves[leaf]), layer), tensor.num_inputs) for leaf in tensor.ours]
-        )
-        for name, (tensor, layer) in _tensors(model)
-    }
+    tensors = {}
+    for name, (tensor, layer) in _tensors(model):
+        parts = [_theirs(_view(np.asarray(leaves[leaf]), layer), tensor.num_inputs) for leaf in tensor.ours]
+        # safetensors writes the buffer as it lies, whatever its strides.
+        tensors[name] = np.ascontiguousarray(np.concatenate(parts))
+    return tensors
 
 
 def _tensors(model: config_dict.ConfigDict) -> Iterator[tuple[str, tuple[_Tensor, int | None]]]:

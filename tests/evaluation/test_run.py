@@ -15,31 +15,12 @@ from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import load_run
 from memjax.evaluation.run import evaluate_run
 from memjax.evaluation.sampling import sample_run
-from memjax.training.loop import train
 
 FIELDS = {
     'config', 'commit', 'seed', 'step', 'parameters', 'train_tokens', 'train_seconds', 'dataset', 'convention', 'split',
     'targets', 'scored', 'nll_nats', 'bpc', 'token_perplexity', 'word_perplexity', 'words', 'protocol', 'seconds',
     'compressors',
 }  # fmt: skip
-
-
-@pytest.fixture(scope='module')
-def finished(tmp_path_factory):
-    """A finished run with everything that comes at the end, made once."""
-    made = {}
-
-    def make(config, data_dir):
-        if not made:
-            config.training.update({'num_steps': 4, 'checkpoint_every': 2, 'eval_every': 2, 'log_every': 2})
-            config.training.figure = True
-            config.eval.update({'after_training': 'test', 'compressors': ('gzip', 'xz')})
-            config.sample.update({'after_training': True, 'prompt': 'the quick', 'length': 5})
-            made['workdir'] = tmp_path_factory.mktemp('finished')
-            train(config, made['workdir'], data_dir)
-        return made['workdir']
-
-    return make
 
 
 def test_end_of_training_evaluates_samples_and_draws(tiny_config, data_dir, finished, capsys):

@@ -24,7 +24,7 @@ def shell(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize('name', ['train', 'eval', 'sample', 'prepare', 'plan'])
+@pytest.mark.parametrize('name', ['train', 'eval', 'sweep', 'sample', 'prepare', 'convert', 'plan'])
 def test_help_shows_an_example_and_imports_no_jax(name):
     done = shell('-X', 'importtime', f'launch/{name}.py', '--help')
     assert done.returncode == 0
@@ -41,6 +41,7 @@ def test_help_shows_an_example_and_imports_no_jax(name):
         (['train', '--config=configs/absent.py'], 'configs/absent.py: no such config file'),
         (['train', '--config=configs/demo_ct.py', '--config.model.num_layer=4'], 'did you mean num_layers?'),
         (['eval', '--workdir=no/such/run', '--split=test'], 'no/such/run holds no run'),
+        (['convert', '--config=configs/enwik8_txl_12l.py', '--source=w.npz', '--workdir=w'], 'w.npz: no such file'),
         (['plan', '--config=configs/demo_ct.py', 'stray'], "unexpected argument 'stray'"),
         (['prepare', '--dataset=kjv', '--over_write'], 'did you mean --overwrite?'),
     ],

@@ -78,7 +78,40 @@ def test_eval_refuses_what_it_cannot_score(refusal, workdir, tmp_path):
     assert refusal('eval', run, '--config.eval.segment_length=100').startswith('model.memory_length=128 does not')
 
 
-@pytest.mark.parametrize('command', ['eval', 'sample'])
+def test_sweep_hands_over_field_and_values(launch, stand_in, workdir):
+    calls = stand_in('memjax.evaluation.sweep', 'sweep_run', result={})
+    flags = ('--what=memory_length', '--values=256,128,256', '--split=validation', '--config.eval.batch_size=2')
+    code, _, err = launch('sweep', f'--workdir={workdir}', '--data_dir=/d', *flags)
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert (call['workdir'], call['data_dir']) == (epath.Path(workdir), epath.Path('/d'))
+    assert (call['what'], call['values'], call['split'], call['step']) == (
+        'memory_length', [256, 128], 'validation', None,
+    )  # fmt: skip
+    assert call['config'].eval.batch_size == 2
+
+
+def test_sweep_refuses_what_it_cannot_score(refusal, workdir):
+    run = (f'--workdir={workdir}', '--split=validation')
+    assert refusal('sweep', *run, '--values=1').startswith('--what is needed: <compressed_memory_length|')
+    assert refusal('sweep', *run, '--what=warmup').startswith('--values is needed')
+    assert 'whole numbers' in refusal('sweep', *run, '--what=warmup', '--values=1,b')
+    assert 'num_layers' in refusal('sweep', *run, '--what=num_layers', '--values=1')
+    assert 'must be at least 1' in refusal('sweep', *run, '--what=batch_size', '--values=4,0')
+
+
+def test_convert_hands_over_the_file_and_the_config(launch, stand_in, refusal, tmp_path):
+    calls = stand_in('memjax.evaluation.convert', 'convert_run')
+    code, _, err = launch('convert', DEMO, '--source=~/w.npz', '--workdir=/w', '--config.model.norm=post')
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert (call['source'], call['workdir']) == (pathlib.Path('~/w.npz').expanduser(), epath.Path('/w'))
+    assert call['config'].model.norm == 'post'
+    assert refusal('convert', DEMO, '--workdir=/w').startswith('--source is needed')
+    assert refusal('convert', DEMO, '--source=w.npz').startswith('--workdir is needed')
+
+
+@pytest.mark.parametrize('command', ['eval', 'sample', 'sweep'])
 def test_a_trained_model_cannot_be_made_another(refusal, workdir, command):
     for override in ('model.num_layers=4', 'model.compression=mean', 'data.name=enwik8', 'training.seed=1', 'name=x'):
         message = refusal(command, f'--workdir={workdir}', f'--config.{override}')
