@@ -1,7 +1,8 @@
 """Transformer-XL on enwik8, small: `enwik8_ct_tiny` without compression, at the same temporal range.
 
 Row: none; the control that readers of arXiv 1911.05507 ask for. Its memory reaches as far as enwik8_ct_tiny's two
-together: n_m + c n_cm = 528 slots in training and 1,248 in evaluation, all plain; the rest is the same, the cost is not.
+together: n_m + c n_cm = 528 slots in training and 1,248 in evaluation, all plain. The rest is the same, the cost is
+not.
 Reported figure: none.
 Hardware and time: 2 CPU cores, about an hour of training.
 

@@ -96,8 +96,12 @@ def _model_section() -> config_dict.ConfigDict:
         memory_length=128,  # n_m, in slots
         compressed_memory_length=128,  # n_cm, in slots
         compression_rate=4,  # c
-        compression='conv',  # conv | mean | max
-        compression_loss='attention',  # attention | none
+        compression_rate_by_layer=(),  # c of each layer, instead of one for all
+        higher_memory_lengths=(),  # slots of level 2, 3, ..: what level 1 drops, compressed further
+        higher_compression_rates=(),  # how many slots of the level before become one of level 2, 3, ..
+        compression='conv',  # conv | dilated_conv | mean | max | most_used | random
+        compression_loss='attention',  # attention | auto_encoding | none (learned through the unroll)
+        compression_loss_reduction='mean',  # mean | sum: the squared norm
         compressed_positions='slots',  # slots | separate | time
         clamp_length=config_dict.placeholder(int),  # distances above it share one encoding
         same_length=False,  # every query sees the same number of keys

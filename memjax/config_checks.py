@@ -25,12 +25,21 @@ CHOICES = {
     'model.name': ('transformer_xl', 'compressive'),
     'model.activation': ('relu', 'gelu'),
     'model.norm': ('pre', 'post'),
-    'model.compression': ('conv', 'mean', 'max'),
-    'model.compression_loss': ('attention', 'none'),
+    'model.compression': ('conv', 'dilated_conv', 'mean', 'max', 'most_used', 'random'),
+    'model.compression_loss': ('attention', 'auto_encoding', 'none'),
+    'model.compression_loss_reduction': ('mean', 'sum'),
     'model.compressed_positions': ('slots', 'separate', 'time'),
     'model.dtype': ('float32', 'bfloat16'),
     'eval.after_training': SPLITS,
     'eval.compressors': ('gzip', 'bzip2', 'xz', 'xz_extreme', 'ppmd'),
+}
+
+
+# Lists of whole numbers, and the least that each may be.
+INTEGERS = {
+    'model.compression_rate_by_layer': 1,
+    'model.higher_memory_lengths': 0,
+    'model.higher_compression_rates': 1,
 }
 
 
@@ -83,7 +92,7 @@ def check(config: config_dict.ConfigDict) -> None:
     Raises:
       ConfigError: one line that names the field, its value and what it must be.
     """
-    for complaints in (_values, _choices, _rules, _training, _ending, _model):
+    for complaints in (_values, _choices, _integers, _rules, _training, _compression, _ending, _model):
         for complaint in complaints(config):
             raise ConfigError(complaint)
 
@@ -111,6 +120,13 @@ def _choices(config: config_dict.ConfigDict) -> Iterator[str]:
                 yield f'{name}={word!r} must be one of {", ".join(choices)}{did_you_mean(str(word), choices)}'
 
 
+def _integers(config: config_dict.ConfigDict) -> Iterator[str]:
+    values = flatten(config)
+    for name, least in INTEGERS.items():
+        if any(type(value) is not int or value < least for value in values[name]):
+            yield f'{name}={values[name]!r} must be whole numbers of at least {least}'
+
+
 def _rules(config: config_dict.ConfigDict) -> Iterator[str]:
     values = flatten(config)
     for must, holds, fields in RULES:
@@ -130,6 +146,24 @@ def _training(config: config_dict.ConfigDict) -> Iterator[str]:
         yield (
             f'data.validation_fraction={data.validation_fraction} and data.test_fraction={data.test_fraction} '
             f'leave nothing to train on'
+        )
+
+
+def _compression(config: config_dict.ConfigDict) -> Iterator[str]:
+    """Compressors that nothing would train."""
+    model = config.model
+    if model.name != 'compressive':
+        return
+    learned = model.compression in ('conv', 'dilated_conv')
+    if model.compression_loss == 'none' and learned and config.training.segments_per_step == 1:
+        yield (
+            f'training.segments_per_step=1 with model.compression_loss=none leaves model.compression='
+            f'{model.compression} untrained: the loss reaches it through a later segment of the same step'
+        )
+    if model.compression_loss == 'auto_encoding' and not learned:
+        yield (
+            f'model.compression_loss=auto_encoding trains nothing that is kept: model.compression='
+            f'{model.compression} has no parameters'
         )
 
 
@@ -172,12 +206,36 @@ def _lengths(config: config_dict.ConfigDict, name_of: Callable[[str], str]) -> I
     if model.same_length and model.memory_length == 0:
         yield f'{shown["same_length"]} needs a memory, and {shown["memory_length"]}'
     if model.name == 'transformer_xl':
-        if model.compressed_memory_length:
-            yield f'{shown["compressed_memory_length"]} means nothing to model.name=transformer_xl: set it to 0'
+        for field, nothing in (('compressed_memory_length', 0), ('higher_memory_lengths', ())):
+            if model[field]:
+                yield f'{shown[field]} means nothing to model.name=transformer_xl: set it to {nothing}'
         return
     if model.memory_length < segment_length:
         yield f'{shown["memory_length"]} must be at least {shown["segment_length"]}, the block that gets compressed'
     if model.memory_length % segment_length:
         yield f'{shown["memory_length"]} does not divide by {shown["segment_length"]}, the block that gets compressed'
-    if segment_length % model.compression_rate:
-        yield f'{shown["segment_length"]} does not divide by {shown["compression_rate"]}'
+    yield from _compressed_blocks(model, segment_length, shown)
+
+
+def _compressed_blocks(model: config_dict.ConfigDict, segment_length: int, shown: dict[str, str]) -> Iterator[str]:
+    """Rates that do not divide what they compress, level by level."""
+    name = 'compression_rate_by_layer' if model.compression_rate_by_layer else 'compression_rate'
+    if model.compression_rate_by_layer and len(model.compression_rate_by_layer) != model.num_layers:
+        yield f'{shown[name]} must name a rate for each of {shown["num_layers"]}'
+    if len(model.higher_memory_lengths) != len(model.higher_compression_rates):
+        yield f'{shown["higher_memory_lengths"]} needs as many rates, and {shown["higher_compression_rates"]}'
+    lengths = (model.compressed_memory_length, *model.higher_memory_lengths)
+    for rate in model.compression_rate_by_layer or (model.compression_rate,):
+        block, rates = segment_length, (rate, *model.higher_compression_rates)
+        for level, rate in enumerate(rates):
+            if level:
+                name = 'higher_compression_rates'
+                if lengths[level - 1] % block or not lengths[level - 1]:
+                    yield (
+                        f'level {level} has {lengths[level - 1]} slots, not a whole number of blocks of {block}, and '
+                        f'{shown["higher_memory_lengths"]} compresses them further'
+                    )
+            if block % rate:
+                what = shown['segment_length'] if not level else f'a block of {block} in level {level}'
+                yield f'{what} does not divide by {shown[name]}'
+            block //= rate

@@ -47,7 +47,7 @@ def plan(config: config_dict.ConfigDict) -> dict[str, Any]:
         'parameters_by_module': by_module,
         'flops_per_token': count_flops(forward, params, segment, memory) // segment_length,
         'training_flops_per_token': count_flops(jax.grad(loss), params, segment, memory) // segment_length,
-        'temporal_range': config.model.num_layers * model.core.span,
+        'temporal_range': model.core.temporal_range,
         'memory_state_bytes': sum(
             math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(whole_memory)
         ),

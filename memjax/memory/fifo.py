@@ -37,6 +37,7 @@ class Memory:
     """Levels from the newest to the oldest: layer inputs, then compressed once, twice, .."""
 
     levels: tuple[Fifo, ...]
+    segments_B: jax.Array  # int32, segments read since the row's document began
 
 
 @struct.dataclass
@@ -60,13 +61,14 @@ def empty_memory(
             ages_LxBxM=jnp.zeros(shape, jnp.int32) if index else None,
         )
 
-    return Memory(levels=tuple(level(index, length) for index, length in enumerate(lengths)))
+    levels = tuple(level(index, length) for index, length in enumerate(lengths))
+    return Memory(levels=levels, segments_B=jnp.zeros((batch_size,), jnp.int32))
 
 
 def forget(memory: Memory, start_B: jax.Array) -> Memory:
     """Empties the rows that begin a new document."""
     levels = tuple(level.replace(count_B=jnp.where(start_B, 0, level.count_B)) for level in memory.levels)
-    return memory.replace(levels=levels)
+    return Memory(levels=levels, segments_B=jnp.where(start_B, 0, memory.segments_B))
 
 
 def push(
@@ -103,7 +105,7 @@ def push(
             enters_B = enters_B & keep_B
         moved = _append(level, candidate.slots_LxBxCxD, candidate.ages_LxBxC, enters_B)
         levels.append(moved.replace(ages_LxBxM=moved.ages_LxBxM + 2 * segment_length))
-    return Memory(levels=tuple(levels))
+    return Memory(levels=tuple(levels), segments_B=memory.segments_B + 1)
 
 
 def _append(level: Fifo, new_LxBxTxD: jax.Array, ages_LxBxT: jax.Array | None, enters_B: jax.Array) -> Fifo:

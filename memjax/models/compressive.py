@@ -1,47 +1,91 @@
-"""Compressive Transformer: what Transformer-XL would drop is compressed and kept (arXiv 1911.05507, section 3)."""
+"""Compressive Transformer: what Transformer-XL would drop is compressed and kept (arXiv 1911.05507, section 3).
+
+Beyond the paper, what a compressed memory would drop may be compressed once more, and so on: level k + 1 is made of
+level k. With one level it is the paper's model.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+from ml_collections import config_dict
 
-from memjax.memory import fifo
-from memjax.memory.compression import Compression
-from memjax.memory.reconstruction import attention_reconstruction_loss
-from memjax.models.transformer_xl import LayerMemory, Shared, TransformerXL, TransformerXLBlock
+from memjax.memory import compression, fifo, reconstruction
+from memjax.models.block import LayerMemory, Shared, TransformerXLBlock
+from memjax.models.transformer_xl import TransformerXL
 
 
 class CompressiveBlock(TransformerXLBlock):
-    """A Transformer-XL layer whose oldest memories are compressed by a function of its own."""
+    """A Transformer-XL layer whose oldest memories are compressed by functions of its own, one a level."""
 
     def setup(self):
         super().setup()
         config = self.config
-        self.compressor = Compression(config.compression, config.compression_rate, jnp.dtype(config.dtype))
+        dtype = jnp.dtype(config.dtype)
+        rates = rates_of(config)
+        self.compressor = compression.Compression(config.compression, rates[0], dtype)
+        self.higher_compressors = [compression.Compression(config.compression, rate, dtype) for rate in rates[1:]]
+        if config.compression_loss == 'auto_encoding':
+            self.decompressors = [compression.Decompression(rate, dtype) for rate in rates]
 
-    def compress(self, memory: LayerMemory, segment_length: int) -> tuple[fifo.Candidate, ...]:
-        """The compressed form of the block that leaves the memory when this segment enters it."""
-        newest = memory.slots[0]
-        block_BxTxD = self._leaving_block(memory, segment_length)
-        slots_BxCxD = self.compressor(block_BxTxD)
-        ages_T = fifo.block_ages(newest.shape[1], segment_length)
-        ages_C = fifo.pooled_ages(ages_T, self.config.compression_rate)
-        return (fifo.Candidate(slots_BxCxD, jnp.broadcast_to(ages_C, slots_BxCxD.shape[:2])),)
+    def usage(self, weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array | None:
+        """Attention that each key got, a mean over heads and a sum over real queries."""
+        if self.config.compression != 'most_used':
+            return None
+        real_BxT = jnp.arange(weights_BxHxTxN.shape[2]) < lengths_B[:, None]
+        return (weights_BxHxTxN.mean(axis=1) * real_BxT[..., None]).sum(axis=1)
+
+    def compress(
+        self, memory: LayerMemory, segment_length: int, usage_BxN: jax.Array | None, segments_B: jax.Array
+    ) -> tuple[fifo.Candidate, ...]:
+        """The compressed form of each level's block that leaves it when this segment enters the memory."""
+        candidates = []
+        for level, compressor in enumerate((self.compressor, *self.higher_compressors)):
+            block_BxWxD = self._leaving_block(memory, level, segment_length)
+            batch_size, width = block_BxWxD.shape[:2]
+            if level == 0:
+                ages_BxW = jnp.broadcast_to(fifo.block_ages(memory.slots[0].shape[1], width), (batch_size, width))
+            else:
+                ages_BxW = memory.ages[level][:, :width]
+            scores_BxW = self._scores(memory, level, width, usage_BxN, segments_B)
+            ages_BxC = compression.slot_ages(compressor.kind, compressor.rate, ages_BxW, scores_BxW)
+            candidates.append(fifo.Candidate(compressor(block_BxWxD, scores_BxW), ages_BxC))
+        return tuple(candidates)
 
     def auxiliary_losses(
         self, inputs_BxTxD: jax.Array, memory: LayerMemory, candidates: tuple[fifo.Candidate, ...], shared: Shared
     ) -> dict[str, jax.Array]:
-        """The attention-reconstruction loss (Algorithm 2), which moves the compressor and nothing else."""
-        if self.config.compression_loss == 'none':
+        """The loss that moves the compressors and nothing else, a mean over levels.
+
+        Attention reconstruction is the paper's Algorithm 2, auto-encoding its lossless objective; a compression
+        without parameters has the first for a measure.
+        """
+        config = self.config
+        if config.compression_loss == 'none':
             return {}
-        block_BxTxD = self._leaving_block(memory, inputs_BxTxD.shape[1])
-        loss = attention_reconstruction_loss(
-            self.attention.frozen_content(inputs_BxTxD, block_BxTxD),
-            self.attention.frozen_content(inputs_BxTxD, candidates[0].slots_LxBxCxD),
-            shared.block_valid_B,
-            shared.lengths_B,
-        )
-        return {'compression_loss': loss}
+        losses = []
+        for level, candidate in enumerate(candidates):
+            block_BxWxD = self._leaving_block(memory, level, inputs_BxTxD.shape[1])
+            full_B, slots_BxCxD = shared.full_KxB[level], candidate.slots_LxBxCxD
+            if config.compression_loss == 'auto_encoding':
+                decoded_BxWxD = self.decompressors[level](slots_BxCxD)
+                loss = reconstruction.auto_encoding_loss(
+                    block_BxWxD, decoded_BxWxD, full_B, config.compression_loss_reduction
+                )
+            else:
+                loss = reconstruction.attention_reconstruction_loss(
+                    self.attention.frozen_content(inputs_BxTxD, block_BxWxD),
+                    self.attention.frozen_content(inputs_BxTxD, slots_BxCxD),
+                    full_B,
+                    shared.lengths_B,
+                    config.compression_loss_reduction,
+                )
+            losses.append(loss)
+        return {'compression_loss': sum(losses) / len(losses)}
 
     def frozen_levels(self, memory: LayerMemory) -> tuple[jax.Array, ...]:
         """As in Transformer-XL, but that without an auxiliary loss the compressor learns from the language model's.
@@ -52,21 +96,62 @@ class CompressiveBlock(TransformerXLBlock):
             return (jax.lax.stop_gradient(memory.slots[0]), *memory.slots[1:])
         return super().frozen_levels(memory)
 
-    def _leaving_block(self, memory: LayerMemory, segment_length: int) -> jax.Array:
-        return jax.lax.stop_gradient(memory.slots[0][:, :segment_length])
+    def _leaving_block(self, memory: LayerMemory, level: int, segment_length: int) -> jax.Array:
+        """The oldest block of a level, as long as what enters it in a segment.
+
+        Without a gradient, except where compressors learn from the language model's loss: there a level's compressor
+        is reached through all the levels above.
+        """
+        width = segment_length // math.prod(rates_of(self.config)[:level])
+        block_BxWxD = memory.slots[level][:, :width]
+        if level and self.config.compression_loss == 'none':
+            return block_BxWxD
+        return jax.lax.stop_gradient(block_BxWxD)
+
+    def _scores(
+        self, memory: LayerMemory, level: int, width: int, usage_BxN: jax.Array | None, segments_B: jax.Array
+    ) -> jax.Array | None:
+        """What a selection goes by, for the oldest `width` slots of a level."""
+        if self.config.compression == 'most_used':
+            # The keys are [.., level 2, level 1, level 0, segment].
+            before = sum(slots.shape[1] for slots in memory.slots[level + 1 :])
+            return usage_BxN[:, before : before + width]
+        if self.config.compression == 'random':
+            key = jax.random.fold_in(jax.random.key(0), level)
+            return compression.random_scores(key, segments_B, memory.layer, width)
+        return None
 
 
 class CompressiveTransformer(TransformerXL):
-    """The core: Transformer-XL with a second, compressed level of memory."""
+    """The core: Transformer-XL with further, compressed levels of memory."""
 
     block: type[TransformerXLBlock] = CompressiveBlock
 
     @property
-    def memory_lengths(self) -> tuple[int, ...]:
-        """n_m and n_cm, in slots."""
-        return (self.config.memory_length, self.config.compressed_memory_length)
+    def parts(self) -> tuple[Any, ...]:
+        """A stack for each run of layers of equal rate."""
+        rates = self.config.compression_rate_by_layer or (self.config.compression_rate,) * self.config.num_layers
+        runs = [(rate, len(list(run))) for rate, run in itertools.groupby(rates)]
+        return tuple(_changed(self.config, compression_rate=rate, num_layers=count) for rate, count in runs)
 
     @property
-    def span(self) -> int:
-        """n_m + c n_cm (section 3.3)."""
-        return self.config.memory_length + self.config.compression_rate * self.config.compressed_memory_length
+    def memory_lengths(self) -> tuple[int, ...]:
+        """n_m, n_cm, and what is compressed further, in slots."""
+        config = self.config
+        return (config.memory_length, config.compressed_memory_length, *config.higher_memory_lengths)
+
+    def span_of(self, part: Any) -> int:
+        """n_0 + c_1 n_1 + c_1 c_2 n_2 + .. (section 3.3 for one compressed level)."""
+        rates = (1, *itertools.accumulate(rates_of(part), lambda product, rate: product * rate))
+        return sum(rate * length for rate, length in zip(rates, self.memory_lengths, strict=True))
+
+
+def rates_of(config: Any) -> tuple[int, ...]:
+    """c_1, c_2, ..: how many slots of the level before become one of each compressed level."""
+    return (config.compression_rate, *config.higher_compression_rates)
+
+
+def _changed(config: config_dict.FrozenConfigDict, **fields: Any) -> config_dict.FrozenConfigDict:
+    changed = config_dict.ConfigDict(config)
+    changed.update(fields)
+    return config_dict.FrozenConfigDict(changed)

@@ -138,7 +138,7 @@ class RelativeAttention(nn.Module):
         biases: Biases,
         view: View,
         train: bool,
-    ) -> jax.Array:
+    ) -> tuple[jax.Array, jax.Array]:
         """Attends from x to keys, which include x's own.
 
         Args:
@@ -152,7 +152,7 @@ class RelativeAttention(nn.Module):
           train: whether dropout acts.
 
         Returns:
-          B x T x D.
+          The result, B x T x D, and the attention weights before dropout, B x H x T x N, float32.
         """
         q_BxTxHxK = self._heads(x_BxTxD, self.query_kernel)
         u, v = biases.u.astype(self.dtype), biases.v.astype(self.dtype)
@@ -164,9 +164,9 @@ class RelativeAttention(nn.Module):
         scores = (content_BxHxTxN + position_BxHxTxN) * self.head_dim**-0.5
         scores = jnp.where(view.mask_BxTxN[:, None], scores, jnp.finfo(jnp.float32).min)
         weights_BxHxTxN = jax.nn.softmax(scores, axis=-1)
-        weights_BxHxTxN = self.dropout(weights_BxHxTxN.astype(self.dtype), deterministic=not train)
-        attended_BxTxHxK = jnp.einsum('bhtn,bnhk->bthk', weights_BxHxTxN, values_BxNxHxK)
-        return jnp.einsum('bthk,hkd->btd', attended_BxTxHxK, self.output_kernel.astype(self.dtype))
+        dropped_BxHxTxN = self.dropout(weights_BxHxTxN.astype(self.dtype), deterministic=not train)
+        attended_BxTxHxK = jnp.einsum('bhtn,bnhk->bthk', dropped_BxHxTxN, values_BxNxHxK)
+        return jnp.einsum('bthk,hkd->btd', attended_BxTxHxK, self.output_kernel.astype(self.dtype)), weights_BxHxTxN
 
     def frozen_content(self, x_BxTxD: jax.Array, states_BxNxD: jax.Array) -> jax.Array:
         """Content-only attention of x over states, without gradient to x or to this layer's projections.

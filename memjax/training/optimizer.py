@@ -14,7 +14,7 @@ import optax
 from ml_collections import config_dict
 
 # Parameters that an auxiliary loss trains: they are clipped, stepped and logged apart from the rest.
-COMPRESSOR = re.compile(r'(^|/)compressor(/|$)')
+COMPRESSOR = re.compile(r'(^|/)(higher_|de)?compressors?(_\d+)?(/|$)')
 
 
 def path_name(path: tuple[Any, ...]) -> str:

@@ -22,15 +22,16 @@ AXES = ('data', 'fsdp', 'tensor')
 BATCH = ('data', 'fsdp')
 
 # The first pattern found in a parameter's path gives its axes. Paths of optimizer moments end in their parameter's, so
-# that the same rules place them. The leading axis of what lies under `layers` is L.
+# that the same rules place them. The leading axis of what lies under `layers` (or
+# `layers_0`, ..) is L.
 RULES = (
-    (r'layers/attention/output$', PartitionSpec(None, 'tensor', None, 'fsdp')),
-    (r'layers/attention/\w+$', PartitionSpec(None, 'fsdp', 'tensor', None)),
-    (r'layers/feed_forward/up/kernel$', PartitionSpec(None, 'fsdp', 'tensor')),
-    (r'layers/feed_forward/down/kernel$', PartitionSpec(None, 'tensor', 'fsdp')),
+    (r'layers(_\d+)?/attention/output$', PartitionSpec(None, 'tensor', None, 'fsdp')),
+    (r'layers(_\d+)?/attention/\w+$', PartitionSpec(None, 'fsdp', 'tensor', None)),
+    (r'layers(_\d+)?/feed_forward/up/kernel$', PartitionSpec(None, 'fsdp', 'tensor')),
+    (r'layers(_\d+)?/feed_forward/down/kernel$', PartitionSpec(None, 'tensor', 'fsdp')),
     # Slots are whole along D on every device, so the tensor axis has nothing to gain here; and with the output split on
     # it, XLA's partitioner gives a wrong gradient of this kernel on a 2 x 2 x 2 mesh (jax 0.10.2, CPU).
-    (r'layers/compressor/kernel$', PartitionSpec(None, None, 'fsdp', None)),
+    (r'layers(_\d+)?/(compressor|higher_compressors_\d+)/kernel$', PartitionSpec(None, None, 'fsdp', None)),
     (r'(embed/table|head/kernel)$', PartitionSpec('tensor', 'fsdp')),
 )
 

@@ -21,7 +21,8 @@ def full_memory(model) -> fifo.Memory:
         slots = jnp.asarray(rng.normal(size=level.slots_LxBxMxD.shape), jnp.float32)
         return level.replace(slots_LxBxMxD=slots, count_B=jnp.full_like(level.count_B, level.length))
 
-    return fifo.Memory(levels=tuple(fill(level) for level in model.init_memory(ROWS).levels))
+    memory = model.init_memory(ROWS)
+    return memory.replace(levels=tuple(fill(level) for level in memory.levels))
 
 
 def continuing(num_segments: int):
@@ -43,7 +44,7 @@ def gradients(num_segments: int = SEGMENTS, **overrides):
             output, memory = built.train(params, segment, memory)
             return memory, (output.nll_BxT.mean(), output.aux.get('compression_loss', 0.0))
 
-        _, (nll, auxiliary) = jax.lax.scan(body, fifo.Memory(levels=tuple(levels)), stacked(continuing(num_segments)))
+        _, (nll, auxiliary) = jax.lax.scan(body, start.replace(levels=tuple(levels)), stacked(continuing(num_segments)))
         return jnp.stack([nll.sum(), auxiliary.sum(), nll.sum() + auxiliary.sum()])
 
     slots = tuple(level.slots_LxBxMxD for level in start.levels)

@@ -41,7 +41,7 @@ def memory_of(levels: int, seed: int) -> fifo.Memory:
                 ages_LxBxM=None if ages is None else jnp.asarray(ages),
             )
         )
-    return fifo.Memory(levels=tuple(made))
+    return fifo.Memory(levels=tuple(made), segments_B=jnp.zeros((ROWS,), jnp.int32))
 
 
 def looped(config, params: dict, x: np.ndarray, memory: fifo.Memory) -> np.ndarray:

@@ -1,0 +1,226 @@
+"""The layer of Transformer-XL: attention over its own inputs of earlier segments (arXiv 1901.02860, section 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import struct
+
+from memjax.config import head_dim
+from memjax.memory import fifo
+from memjax.nn.attention import Biases, PositionTables, RelativeAttention, View
+from memjax.nn.feed_forward import FeedForward
+
+NORM_EPSILON = 1e-5
+
+
+@struct.dataclass
+class LayerMemory:
+    """One layer's part of a memory, levels from the newest to the oldest."""
+
+    slots: tuple[jax.Array, ...]  # B x M x D each
+    ages: tuple[jax.Array | None, ...]  # B x M each
+    layer: jax.Array  # int32 scalar, which layer this is
+
+
+@struct.dataclass
+class Shared:
+    """What all layers read of a segment."""
+
+    tables: PositionTables
+    biases: Biases | None  # None: each layer has its own
+    view: View
+    full_KxB: jax.Array  # levels from the newest on that are full, so that their oldest block leaves
+    segments_B: jax.Array  # segments read since the document began
+    lengths_B: jax.Array
+
+
+@struct.dataclass
+class LayerCache:
+    """One layer of a segment that is not finished: projected memory, then the segment's tokens so far."""
+
+    keys_BxNxHxK: jax.Array
+    values_BxNxHxK: jax.Array
+    projected: PositionTables
+    far_ages_BxC: jax.Array
+    inputs_BxTxD: jax.Array  # what will enter the memory
+    usage_BxN: jax.Array | None  # see `TransformerXLBlock.usage`, summed over the tokens so far
+
+
+class Norm(nn.Module):
+    """Layer norm in float32, its gain drawn from N(1, init_scale) as in the Transformer-XL code."""
+
+    init_scale: float
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Same shape, in the compute dtype."""
+
+        def gain(key, shape, dtype):
+            return 1.0 + self.init_scale * jax.random.normal(key, shape, dtype)
+
+        return nn.LayerNorm(NORM_EPSILON, dtype=jnp.float32, scale_init=gain)(x).astype(self.dtype)
+
+
+def make_biases(module: nn.Module, config: Any) -> Biases:
+    """Declares u and v as parameters of `module`: the core's if layers share them, else a layer's."""
+
+    def bias(name: str) -> jax.Array:
+        shape = (config.num_heads, head_dim(config))
+        return module.param(name, nn.initializers.normal(config.init_scale), shape, jnp.float32)
+
+    far = config.name == 'compressive' and config.compressed_positions == 'separate'
+    return Biases(u=bias('u'), v=bias('v'), far_v=bias('far_v') if far else None)
+
+
+class TransformerXLBlock(nn.Module):
+    """One layer: attention over [memory, segment] and a feed-forward sublayer, pre- or post-norm.
+
+    Memory holds what attention reads: the layer's input, normed if the norm comes first.
+
+    Attributes:
+      config: the model section, frozen.
+    """
+
+    config: Any
+
+    def setup(self):
+        config = self.config
+        dtype = jnp.dtype(config.dtype)
+        self.attention = RelativeAttention(
+            num_heads=config.num_heads,
+            head_dim=head_dim(config),
+            model_dim=config.model_dim,
+            scheme=config.compressed_positions,
+            has_far_table=config.name == 'compressive',
+            attention_dropout_rate=config.attention_dropout_rate,
+            init_scale=config.init_scale,
+            dtype=dtype,
+        )
+        self.feed_forward = FeedForward(
+            config.model_dim, config.mlp_dim, config.activation, config.dropout_rate, config.init_scale, dtype
+        )
+        self.attention_norm = Norm(config.init_scale, dtype)
+        self.feed_forward_norm = Norm(config.init_scale, dtype)
+        self.dropout = nn.Dropout(config.dropout_rate)
+        if config.untie_r:
+            self.biases = make_biases(self, config)
+
+    def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
+        """Reads a segment.
+
+        Returns:
+          The layer's output, then what the core gathers: the attention's inputs B x T x D, the candidates for the
+          compressed levels, and auxiliary losses.
+        """
+        inputs_BxTxD = self._attention_input(x_BxTxD)
+        past_keys, past_values = self.attention.project(self._past(memory))
+        keys, values = self.attention.project(inputs_BxTxD)
+        x_BxTxD, weights_BxHxTxN = self._after_inputs(
+            x_BxTxD,
+            inputs_BxTxD,
+            jnp.concatenate([past_keys, keys], axis=1),
+            jnp.concatenate([past_values, values], axis=1),
+            self.attention.project_positions(shared.tables),
+            self._far_ages(memory),
+            shared,
+            train,
+        )
+        usage_BxN = self.usage(weights_BxHxTxN, shared.lengths_B)
+        candidates = self.compress(memory, inputs_BxTxD.shape[1], usage_BxN, shared.segments_B)
+        aux = self.auxiliary_losses(inputs_BxTxD, memory, candidates, shared) if train else {}
+        return x_BxTxD, (inputs_BxTxD, candidates, aux)
+
+    def open(self, empty: None, memory: LayerMemory, tables: PositionTables, segment_length: int):
+        """Projects memory and positions once for the tokens of a segment to come (`empty` is the scan's carry)."""
+        past_keys, past_values = self.attention.project(self._past(memory))
+        room = ((0, 0), (0, segment_length), (0, 0), (0, 0))
+        batch_size, _, model_dim = memory.slots[0].shape
+        num_keys = past_keys.shape[1] + segment_length
+        cache = LayerCache(
+            keys_BxNxHxK=jnp.pad(past_keys, room),
+            values_BxNxHxK=jnp.pad(past_values, room),
+            projected=self.attention.project_positions(tables),
+            far_ages_BxC=self._far_ages(memory),
+            inputs_BxTxD=jnp.zeros((batch_size, segment_length, model_dim), past_keys.dtype),
+            usage_BxN=self.usage(jnp.zeros((batch_size, 1, 1, num_keys)), jnp.ones((batch_size,), jnp.int32)),
+        )
+        return empty, cache
+
+    def step(self, x_Bx1xD: jax.Array, cache: LayerCache, shared: Shared, length: jax.Array):
+        """Reads the token at place `length` of the open segment."""
+        inputs_Bx1xD = self._attention_input(x_Bx1xD)
+        key, value = self.attention.project(inputs_Bx1xD)
+        T = cache.inputs_BxTxD.shape[1]
+        place = cache.keys_BxNxHxK.shape[1] - T + length
+        put = jax.lax.dynamic_update_slice_in_dim
+        cache = cache.replace(
+            keys_BxNxHxK=put(cache.keys_BxNxHxK, key, place, axis=1),
+            values_BxNxHxK=put(cache.values_BxNxHxK, value, place, axis=1),
+            inputs_BxTxD=put(cache.inputs_BxTxD, inputs_Bx1xD, length, axis=1),
+        )
+        x_Bx1xD, weights_BxHx1xN = self._after_inputs(
+            x_Bx1xD,
+            inputs_Bx1xD,
+            cache.keys_BxNxHxK,
+            cache.values_BxNxHxK,
+            cache.projected,
+            cache.far_ages_BxC,
+            shared,
+            False,
+        )
+        usage_BxN = self.usage(weights_BxHx1xN, shared.lengths_B)
+        if usage_BxN is not None:
+            cache = cache.replace(usage_BxN=cache.usage_BxN + usage_BxN)
+        return x_Bx1xD, cache
+
+    def close(self, empty: None, memory: LayerMemory, cache: LayerCache, segments_B: jax.Array):
+        """The candidates for the compressed levels once the open segment is full."""
+        return empty, self.compress(memory, cache.inputs_BxTxD.shape[1], cache.usage_BxN, segments_B)
+
+    def usage(self, weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array | None:
+        """What compression wants to know of how much each key was attended to, B x N; Transformer-XL nothing."""
+        del weights_BxHxTxN, lengths_B
+        return None
+
+    def compress(
+        self, memory: LayerMemory, segment_length: int, usage_BxN: jax.Array | None, segments_B: jax.Array
+    ) -> tuple[fifo.Candidate, ...]:
+        """What would enter each compressed level now; Transformer-XL has none."""
+        del memory, segment_length, usage_BxN, segments_B
+        return ()
+
+    def auxiliary_losses(
+        self, inputs_BxTxD: jax.Array, memory: LayerMemory, candidates: tuple[fifo.Candidate, ...], shared: Shared
+    ) -> dict[str, jax.Array]:
+        """Scalars of this layer that training adds to the loss, averaged over layers; Transformer-XL has none."""
+        del inputs_BxTxD, memory, candidates, shared
+        return {}
+
+    def frozen_levels(self, memory: LayerMemory) -> tuple[jax.Array, ...]:
+        """The levels' slots as attention reads them: no gradient goes back into an earlier segment."""
+        return jax.lax.stop_gradient(memory.slots)
+
+    def _attention_input(self, x_BxTxD: jax.Array) -> jax.Array:
+        return self.attention_norm(x_BxTxD) if self.config.norm == 'pre' else x_BxTxD
+
+    def _past(self, memory: LayerMemory) -> jax.Array:
+        return jnp.concatenate(self.frozen_levels(memory)[::-1], axis=1)
+
+    def _far_ages(self, memory: LayerMemory) -> jax.Array:
+        """Doubled ages of all compressed slots, oldest level first, B x C (C = 0 without any)."""
+        ages = [jnp.zeros((memory.slots[0].shape[0], 0), jnp.int32), *memory.ages[:0:-1]]
+        return jnp.concatenate(ages, axis=1)
+
+    def _after_inputs(self, x, inputs, keys, values, projected, far_ages_BxC, shared: Shared, train: bool):
+        biases = self.biases if self.config.untie_r else shared.biases
+        attended, weights = self.attention(inputs, keys, values, projected, far_ages_BxC, biases, shared.view, train)
+        x = x + self.dropout(attended, deterministic=not train)
+        if self.config.norm == 'pre':
+            return x + self.feed_forward(self.feed_forward_norm(x), train), weights
+        x = self.attention_norm(x)
+        return self.feed_forward_norm(x + self.feed_forward(x, train)), weights
