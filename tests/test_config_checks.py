@@ -125,6 +125,45 @@ def test_blocks_must_be_whole_in_evaluation_too():
     check(changed(eval__segment_length=64, eval__memory_length=64, eval__compressed_memory_length=1000))
 
 
+def test_rates_by_layer_are_one_a_layer_and_divide():
+    check(changed(model__compression_rate_by_layer=(1, 2, 4, 8), model__compression_rate=3))
+    assert complaint(model__compression_rate_by_layer=(2, 4)) == (
+        'model.compression_rate_by_layer=(2, 4) must name a rate for each of model.num_layers=4'
+    )
+    assert complaint(model__compression_rate_by_layer=(2, 4, 3, 2)).endswith(
+        'does not divide by model.compression_rate_by_layer=(2, 4, 3, 2)'
+    )
+    for wrong in ((2, 0, 2, 2), (2.0, 2.0, 2.0, 2.0), ('2', '2', '2', '2')):
+        assert 'must be whole numbers of at least 1' in complaint(model__compression_rate_by_layer=wrong)
+
+
+def test_levels_are_whole_blocks_that_their_rates_divide():
+    def two(lengths, rates, **values):
+        return {'model__higher_memory_lengths': lengths, 'model__higher_compression_rates': rates, **values}
+
+    check(changed(**two((8, 3), (8, 4), model__compressed_memory_length=64)))
+    assert complaint(**two((8,), (3,))) == (
+        'a block of 32 in level 1 does not divide by model.higher_compression_rates=(3,)'
+    )
+    assert complaint(**two((6, 3), (8, 4))).startswith('level 2 has 6 slots, not a whole number of blocks of 4, and')
+    assert complaint(**two((8,), (4,), eval__compressed_memory_length=40)).startswith('level 1 has 40 slots')
+    assert 'needs as many rates' in complaint(**two((8, 8), (4,)))
+    plain = {'model__name': 'transformer_xl', 'model__compressed_memory_length': 0}
+    assert complaint(**plain, **two((8,), (4,))).startswith('model.higher_memory_lengths=(8,) means nothing')
+
+
+def test_a_compressor_that_nothing_would_train_is_refused():
+    alone = {'model__compression_loss': 'none', 'training__segments_per_step': 1}
+    for compression in ('conv', 'dilated_conv'):
+        message = complaint(**alone, model__compression=compression)
+        assert message.startswith('training.segments_per_step=1 with model.compression_loss=none leaves')
+    check(changed(**alone, model__compression='mean'))
+    check(changed(model__compression_loss='none', training__segments_per_step=2))
+    assert complaint(model__compression_loss='auto_encoding', model__compression='most_used').endswith(
+        'model.compression=most_used has no parameters'
+    )
+
+
 def test_transformer_xl_takes_any_memory_length_and_no_compressed_memory():
     plain = {'model__name': 'transformer_xl', 'model__compressed_memory_length': 0}
     check(changed(**plain, model__memory_length=77, eval__memory_length=0, model__compression_rate=3))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from memjax.memory.compression import Compression
+from memjax.memory.compression import SELECTIONS, Compression, Decompression, random_scores, slot_ages
 
 B, T, D = 2, 6, 4
 
@@ -45,6 +45,54 @@ def test_equals_a_loop_over_windows(kind, rate):
     np.testing.assert_allclose(
         module.apply(params, block()), looped(kind, block(), rate, params.get('params', {})), rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize('rate', [1, 2, 3, 6])
+def test_the_dilated_convolution_mixes_states_a_rate_apart_first(rate):
+    module = Compression('dilated_conv', rate, jnp.float32)
+    params = variables(module, block())
+    weights = params['params']
+    mixed = np.zeros((B, T, D), np.float64)
+    for place in range(T):
+        mixed[:, place] = weights['dilated_bias'] + block()[:, place] @ weights['dilated_kernel'][1].astype(np.float64)
+        if place >= rate:
+            mixed[:, place] += block()[:, place - rate] @ weights['dilated_kernel'][0].astype(np.float64)
+    expected = looped('conv', np.maximum(mixed, 0), rate, weights)
+    np.testing.assert_allclose(module.apply(params, block()), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize('kind', SELECTIONS)
+def test_a_selection_keeps_the_highest_scores_in_order_of_time(kind):
+    scores = np.array([[3, 0, 5, 1, 4, 2], [9, 8, 7, 6, 5, 4]], np.float32)
+    slots = Compression(kind, 2, jnp.float32).apply({}, block(), scores)
+    np.testing.assert_array_equal(slots[0], block()[0, [0, 2, 4]])
+    np.testing.assert_array_equal(slots[1], block()[1, [0, 1, 2]])
+    ages = jnp.broadcast_to(2 * jnp.arange(T, 0, -1), (B, T))
+    assert slot_ages(kind, 2, ages, scores).tolist() == [[12, 8, 4], [12, 10, 8]]
+    assert slot_ages('conv', 2, ages, None).tolist() == [[11, 7, 3]] * B
+
+
+def test_random_scores_differ_by_segment_and_layer_and_not_by_batch():
+    key, segments = jax.random.key(0), jnp.array([3, 0, 3])
+    scores = random_scores(key, segments, jnp.int32(1), 200)
+    np.testing.assert_array_equal(scores[0], scores[2])
+    np.testing.assert_array_equal(scores[1:2], random_scores(key, segments[1:2], jnp.int32(1), 200))
+    for other in (scores[1], random_scores(key, segments, jnp.int32(0), 200)[0]):
+        assert abs(np.corrcoef(scores[0], other)[0, 1]) < 0.25
+    assert 0.4 < float(scores.mean()) < 0.6
+
+
+def test_decompression_makes_each_slot_so_many_states():
+    module = Decompression(3, jnp.float32)
+    slots = block()[:, :2]
+    params = variables(module, slots)
+    kernel, bias = params['params']['kernel'], params['params']['bias']
+    found = module.apply(params, slots)
+    assert found.shape == (B, 6, D)
+    for place in range(6):
+        np.testing.assert_allclose(
+            found[:, place], slots[:, place // 3] @ kernel[place % 3] + bias, rtol=1e-5, atol=1e-5
+        )
 
 
 def test_the_convolution_is_the_one_of_lax():

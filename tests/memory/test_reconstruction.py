@@ -1,10 +1,11 @@
-"""The attention-reconstruction loss, as a number."""
+"""The auxiliary losses, as numbers."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from memjax.memory.reconstruction import attention_reconstruction_loss
+from memjax.memory.reconstruction import attention_reconstruction_loss, auto_encoding_loss
 
 B, T, H, K = 3, 4, 2, 5
 VALID = np.array([True, False, True])
@@ -56,3 +57,23 @@ def test_is_float32_for_bfloat16_states():
         jnp.asarray(attended(0), jnp.bfloat16), jnp.asarray(attended(1), jnp.bfloat16), VALID, LENGTHS
     )
     assert loss.dtype == jnp.float32
+
+
+def test_the_sum_is_the_squared_norm_of_a_row_averaged_over_valid_rows():
+    old, new = attended(0).astype(np.float64), attended(1).astype(np.float64)
+    norms = [((old[b, : LENGTHS[b]] - new[b, : LENGTHS[b]]) ** 2).sum() for b in range(B) if VALID[b]]
+    found = attention_reconstruction_loss(attended(0), attended(1), VALID, LENGTHS, 'sum')
+    np.testing.assert_allclose(found, np.mean(norms), rtol=1e-6)
+
+
+def test_auto_encoding_is_what_decoding_loses_of_valid_rows():
+    old, decoded = (np.random.default_rng(seed).normal(size=(B, T, K)).astype(np.float32) for seed in (0, 1))
+    squares = (old - decoded).astype(np.float64)[VALID] ** 2
+    np.testing.assert_allclose(auto_encoding_loss(old, decoded, VALID), squares.mean(), rtol=1e-6)
+    np.testing.assert_allclose(auto_encoding_loss(old, decoded, VALID, 'sum'), squares.sum() / 2, rtol=1e-6)
+    assert auto_encoding_loss(old, decoded, np.zeros(B, bool)) == 0
+
+
+def test_an_unknown_reduction_is_refused():
+    with pytest.raises(ValueError, match='unknown reduction'):
+        attention_reconstruction_loss(attended(0), attended(1), VALID, LENGTHS, 'max')

@@ -19,7 +19,7 @@ class Settings:
     """What is not a weight. Lengths are in slots; a clamp is in the units of the distances it limits."""
 
     norm: str  # pre | post
-    compression: str  # conv | mean | max
+    compression: str  # conv | dilated_conv | mean | max | most_used
     rate: int
     positions: str  # slots | separate | time
     memory_length: int
@@ -84,12 +84,15 @@ def read_segment(
     for index, (layer, past) in enumerate(zip(weights['layers'], memories, strict=True)):
         inputs = [layer_norm(state, layer['attention_norm']) for state in states] if settings.norm == 'pre' else states
         here = [Slot(vector, (begin + i,)) for i, vector in enumerate(inputs)]
-        attended = [attend(layer, settings, past, here[: i + 1]) for i in range(len(here))]
+        attended, shares = zip(*(attend(layer, settings, past, here[: i + 1]) for i in range(len(here))), strict=True)
         old, new = (), ()
         if len(past.memory) == settings.memory_length:
             old = past.memory[:segment_length]
-            new = compress(layer, settings, old)
-            trained = compress((compressor or weights['layers'])[index], settings, old)
+            # By heads and queries: how much of each went to these memories, the oldest that are not compressed.
+            used = [[share[len(past.compressed) :][: len(old)] for share in heads] for heads in shares]
+            usage = np.array(used).sum(axis=(0, 1))
+            new = compress(layer, settings, old, usage)
+            trained = compress((compressor or weights['layers'])[index], settings, old, usage)
             reconstruction.append(reconstruction_errors(layer, inputs, old, trained))
         else:
             reconstruction.append([])
@@ -106,15 +109,21 @@ def read_segment(
     return Reading(losses, reconstruction, moved)
 
 
-def attend(layer: dict, settings: Settings, past: LayerMemory, here: list[Slot]) -> np.ndarray:
-    """Multi-head attention of the newest of `here` over compressed memory, memory and the segment up to itself."""
+def attend(
+    layer: dict, settings: Settings, past: LayerMemory, here: list[Slot]
+) -> tuple[np.ndarray, list[list[float]]]:
+    """Multi-head attention of the newest of `here` over compressed memory, memory and the segment up to itself.
+
+    Also returns each head's share for every slot of the past.
+    """
     slots = [*past.compressed, *past.memory, *here]
     now = here[-1]
     result = np.zeros_like(now.vector)
     window = settings.memory_length + settings.compressed_length
+    shares = []
     for head in range(layer['query'].shape[1]):
         query = now.vector @ layer['query'][:, head]
-        scores, values = [], []
+        scores, values, seen = [], [], []
         for number, slot in enumerate(slots):
             steps_back = len(slots) - 1 - number
             if settings.same_length and steps_back >= window:
@@ -132,12 +141,27 @@ def attend(layer: dict, settings: Settings, past: LayerMemory, here: list[Slot])
             position = query @ encoding + v[head] @ encoding
             scores.append((content + position) / np.sqrt(len(query)))
             values.append(slot.vector @ layer['value'][:, head])
+            seen.append(number)
         result += weighted_mean(scores, values) @ layer['output'][head]
-    return result
+        share = np.zeros(len(slots))
+        share[seen] = softmax(scores)
+        shares.append(list(share[: len(slots) - len(here)]))
+    return result, shares
 
 
-def compress(layer: dict, settings: Settings, old: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    """f_c: every `rate` neighbours become one slot."""
+def compress(layer: dict, settings: Settings, old: tuple[Slot, ...], usage: np.ndarray) -> tuple[Slot, ...]:
+    """f_c: every `rate` neighbours become one slot, or one of `rate` states stays, those most used."""
+    if settings.compression == 'most_used':
+        kept = sorted(sorted(range(len(old)), key=lambda i: -usage[i])[: len(old) // settings.rate])
+        return tuple(old[i] for i in kept)
+    if settings.compression == 'dilated_conv':
+        mixed = []
+        for i, slot in enumerate(old):
+            vector = layer['dilated_bias'] + slot.vector @ layer['dilated'][1]
+            if i >= settings.rate:
+                vector = vector + old[i - settings.rate].vector @ layer['dilated'][0]
+            mixed.append(dataclasses.replace(slot, vector=np.maximum(vector, 0)))
+        old = tuple(mixed)
     new = []
     for first in range(0, len(old), settings.rate):
         window = old[first : first + settings.rate]
@@ -215,5 +239,10 @@ def sinusoid(distance: float, width: int) -> np.ndarray:
 
 def weighted_mean(scores: list[float], values: list[np.ndarray]) -> np.ndarray:
     """The values' mean under the softmax of the scores."""
+    return softmax(scores) @ np.array(values)
+
+
+def softmax(scores: list[float]) -> np.ndarray:
+    """Shares that sum to one."""
     shares = np.exp(np.array(scores) - max(scores))
-    return (shares / shares.sum()) @ np.array(values)
+    return shares / shares.sum()

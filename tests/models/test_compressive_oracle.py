@@ -27,7 +27,7 @@ TOLERANCE = 1e-5
 
 # Compression rate, memory and compressed memory, in slots. A compressed memory that is no multiple of a block's slots
 # loses part of a block at a time.
-LENGTHS = {'conv': (2, 8, 5), 'max': (2, 4, 5), 'mean': (4, 8, 3)}
+LENGTHS = {'conv': (2, 8, 5), 'max': (2, 4, 5), 'mean': (4, 8, 3), 'most_used': (2, 8, 5), 'dilated_conv': (2, 4, 5)}
 # Some distances of each scheme lie above, some below.
 CLAMPS = {'slots': 9, 'separate': 5, 'time': 14}
 
@@ -122,7 +122,9 @@ def to_weights(params: dict) -> dict:
         if 'far_position' in layer:
             layer['far_v'] = (tree if 'far_v' in tree else core)['far_v']
         if 'compressor' in tree:
-            layer |= {'compression': tree['compressor']['kernel'], 'compression_bias': tree['compressor']['bias']}
+            names = {'kernel': 'compression', 'bias': 'compression_bias'}
+            names |= {'dilated_kernel': 'dilated', 'dilated_bias': 'dilated_bias'}
+            layer |= {names[name]: array for name, array in tree['compressor'].items()}
         for name in ('up', 'down'):
             layer |= {name: tree['feed_forward'][name]['kernel'], f'{name}_bias': tree['feed_forward'][name]['bias']}
         layer |= {name: norm(tree[name]) for name in ('attention_norm', 'feed_forward_norm')}
@@ -199,10 +201,12 @@ def stepped(params: dict, path: tuple, step: np.ndarray) -> dict:
 
 
 def combinations() -> list:
-    """Every combination; the fast tier's half has each pair of compression and positions, and both norms of each."""
+    """Every combination; the fast tier has each pair of pooled compression and positions, and both norms of each."""
     cases = []
     for (i, compression), (j, positions), (k, norm) in itertools.product(*map(enumerate, (LENGTHS, CLAMPS, NORMS))):
-        marks = [pytest.mark.slow] if (i + j + k) % 2 else []
+        # The selection and the wider convolution once each, with the ages that the former's slots keep.
+        fast = (i + j + k) % 2 == 0 if i < 3 else (positions, norm) == ('time', NORMS[i % 2])
+        marks = [] if fast else [pytest.mark.slow]
         cases.append(pytest.param(compression, positions, norm, marks=marks))
     return cases
 

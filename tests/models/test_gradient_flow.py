@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import CT, CT_FEW, CT_OTHERS, TXL, T, cut, each, stacked, text, tiny
+from tiny_models import CT, CT_FEW, CT_MORE, CT_OTHERS, TXL, T, cut, each, stacked, text, tiny
 
 from memjax.memory import fifo
 
@@ -75,7 +75,7 @@ def test_no_gradient_enters_the_memory_of_transformer_xl(variant):
     assert all((leaf != 0).any() for leaf in jax.tree.leaves(to_params))
 
 
-@each(CT_FEW[2:], CT_FEW[:2] + CT_OTHERS)
+@each([CT_FEW[2], CT_MORE[1]], [*CT_FEW[:2], *CT_OTHERS, CT_MORE[3]])
 def test_the_auxiliary_loss_moves_the_compressor_and_nothing_else(variant):
     _, (to_params, to_slots), _ = gradients(**variant)
     compressor, model = split(to_params)
@@ -84,7 +84,7 @@ def test_the_auxiliary_loss_moves_the_compressor_and_nothing_else(variant):
     assert is_zero(to_slots)
 
 
-@each(CT_FEW[2:], CT_FEW[:2] + CT_OTHERS)
+@each([CT_FEW[2], CT_MORE[1]], [*CT_FEW[:2], *CT_OTHERS, CT_MORE[3]])
 def test_the_language_model_loss_moves_everything_but_the_compressor(variant):
     (to_params, to_slots), _, _ = gradients(**variant)
     compressor, model = split(to_params)
@@ -93,7 +93,7 @@ def test_the_language_model_loss_moves_everything_but_the_compressor(variant):
     assert is_zero(to_slots)
 
 
-@each(CT_FEW[2:], CT_FEW[:2] + CT_OTHERS)
+@each([CT_FEW[2], CT_MORE[1]], [*CT_FEW[:2], *CT_OTHERS, CT_MORE[3]])
 def test_the_sum_of_both_losses_moves_each_part_by_its_own(variant):
     (to_nll, _), (to_auxiliary, _), (to_sum, _) = gradients(**variant)
     for ours, own in zip(split(to_sum)[0], split(to_auxiliary)[0], strict=True):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny_models import CT, FEW, OTHERS, TXL, T, Tiny, each, model_of, tiny
+from tiny_models import CT, CT_FEW, CT_OTHERS, TXL, T, Tiny, each, model_of, tiny
 
 from memjax.memory import fifo
 
@@ -107,7 +107,7 @@ def check(variant: dict, **overrides) -> None:
     np.testing.assert_allclose(y, looped(config, params, x.astype(np.float64), memory), rtol=1e-4, atol=1e-4)
 
 
-@each(FEW, OTHERS)
+@each([TXL[1], *CT_FEW], [TXL[0], *CT_OTHERS])
 def test_equals_loops(variant):
     check(variant)
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import CT, FEW, OTHERS, TXL, T, Tiny, cut, each, text, tiny
+from tiny_models import CT, FEW, OTHERS, TXL, T, Tiny, cut, each, levels_of, text, tiny
 
 from memjax.memory import fifo
 
@@ -23,7 +23,7 @@ def read_by_token(built: Tiny, tokens: np.ndarray, memory: fifo.Memory, segment_
 def check(built: Tiny, segment_length: int = T) -> None:
     tokens = text(2, SEGMENTS * T)
     expected, memory = built.read_text(cut(tokens, segment_length))
-    assert all((level.count_B == level.length).all() for level in memory.levels)
+    assert all((level.count_B == level.length).all() for level in levels_of(memory))
     np.testing.assert_allclose(
         read_by_token(built, tokens, built.model.init_memory(2), segment_length), expected, **CLOSE
     )

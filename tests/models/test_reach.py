@@ -33,12 +33,12 @@ def moved(built: Tiny, starts: tuple[int, ...] = ()) -> np.ndarray:
     return nll_RxN[:-1] != nll_RxN[-1]
 
 
-def within_reach(span: int, starts: tuple[int, ...] = ()) -> np.ndarray:
-    """[p, t]: whether p is what layer L at t can have seen."""
+def within_reach(*spans: int, starts: tuple[int, ...] = ()) -> np.ndarray:
+    """[p, t]: whether p is what layer L at t can have seen, given what each layer's memory spans."""
     reaches = np.zeros((LENGTH, LENGTH), bool)
     for t in range(LENGTH):
         first = t
-        for _ in range(LAYERS):
+        for span in reversed(spans):
             first = first // T * T - span
         document = max([0, *(start * T for start in starts if start * T <= t)])
         reaches[max(first, document) : t + 1, t] = True
@@ -53,15 +53,28 @@ def distances(reaches: np.ndarray) -> set[int]:
 @each(TXL[:1], TXL[1:])
 def test_transformer_xl_reaches_its_memory_a_layer(variant):
     reaches = moved(tiny(**variant, memory_length=M))
-    np.testing.assert_array_equal(reaches, within_reach(M))
+    np.testing.assert_array_equal(reaches, within_reach(M, M))
     assert distances(reaches) == {LAYERS * M}
 
 
 @each([CT[0], CT[4]], [CT[2], *CT_OTHERS])
 def test_compressive_transformer_reaches_what_its_slots_stand_for(variant):
     reaches = moved(tiny(**variant, memory_length=M, compressed_memory_length=C))
-    np.testing.assert_array_equal(reaches, within_reach(M + RATE * C))
+    np.testing.assert_array_equal(reaches, within_reach(*[M + RATE * C] * LAYERS))
     assert distances(reaches) == {LAYERS * (M + RATE * C)}
+
+
+def test_each_layer_reaches_as_far_as_its_own_rate_says():
+    rates = {'compression_rate_by_layer': (1, 2), 'compression': 'mean'}
+    reaches = moved(tiny(**CT[0], memory_length=M, compressed_memory_length=C, **rates))
+    np.testing.assert_array_equal(reaches, within_reach(M + C, M + 2 * C))
+
+
+def test_levels_reach_by_the_products_of_their_rates():
+    levels = {'compression_rate': 1, 'higher_memory_lengths': (2,), 'higher_compression_rates': (2,)}
+    reaches = moved(tiny(**CT[0], memory_length=2, compressed_memory_length=2, **levels))
+    span = 2 + 1 * 2 + 1 * 2 * 2
+    np.testing.assert_array_equal(reaches, within_reach(span, span))
 
 
 @pytest.mark.slow
@@ -73,7 +86,7 @@ def test_mean_pooling_reaches_as_far_as_a_convolution():
 @pytest.mark.parametrize('memory_length', [3, *(pytest.param(length, marks=pytest.mark.slow) for length in (0, 1))])
 def test_a_memory_that_is_no_multiple_of_the_segment_reaches_as_far_as_it_is_long(memory_length):
     reaches = moved(tiny(**TXL[0], memory_length=memory_length))
-    np.testing.assert_array_equal(reaches, within_reach(memory_length))
+    np.testing.assert_array_equal(reaches, within_reach(memory_length, memory_length))
 
 
 def test_a_band_reaches_its_width_a_layer():
@@ -87,8 +100,7 @@ def test_a_documents_start_cuts_the_reach_to_nothing(variant):
     starts = (6, 13)
     built = tiny(**variant, memory_length=M, compressed_memory_length=C)
     reaches = moved(built, starts)
-    np.testing.assert_array_equal(
-        reaches, within_reach(M + RATE * C if 'compressed_positions' in variant else M, starts)
-    )
+    span = M + RATE * C if 'compressed_positions' in variant else M
+    np.testing.assert_array_equal(reaches, within_reach(span, span, starts=starts))
     for start in starts:
         assert not reaches[: start * T, start * T :].any()

@@ -31,7 +31,10 @@ SHAPING = {
     'norm',
     'compressed_positions',
     'compression',
+    'compression_loss',
     'compression_rate',
+    'compression_rate_by_layer',
+    'higher_compression_rates',
     'num_layers',
     'untie_r',
     'tie_embeddings',
@@ -45,7 +48,17 @@ CT = [
 ]
 # Compiling all eight would be slow; the few have every scheme and both norms.
 CT_FEW, CT_OTHERS = CT[::2], CT[1::2]
-FEW, OTHERS = [TXL[1], *CT_FEW], [TXL[0], *CT_OTHERS]
+# Beyond the paper's model: rates by layer with a selection, a second compressed level, and the other functions.
+CT_MORE = [
+    {'name': 'compressive', **fields}
+    for fields in (
+        {'compression': 'most_used', 'compressed_positions': 'time', 'compression_rate_by_layer': (2, 4)},
+        {'higher_memory_lengths': (3,), 'higher_compression_rates': (2,), 'compression_loss': 'auto_encoding'},
+        {'compression': 'random', 'compressed_positions': 'separate'},
+        {'compression': 'dilated_conv', 'norm': 'post'},
+    )
+]
+FEW, OTHERS = [TXL[1], *CT_FEW, *CT_MORE[:2]], [TXL[0], *CT_OTHERS, *CT_MORE[2:]]
 
 
 def each(fast: Sequence[dict[str, Any]], slow: Sequence[dict[str, Any]] = ()) -> pytest.MarkDecorator:
@@ -136,6 +149,11 @@ def random_params(**shaping: Any) -> dict:
         return jnp.asarray(gain + (0.1 if gain else 0.3) * rng.normal(size=leaf.shape), jnp.float32)
 
     return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+def levels_of(memory: Any) -> list[fifo.Fifo]:
+    """All queues of a memory, whether its layers are one stack or several."""
+    return [level for part in (memory if isinstance(memory, tuple) else (memory,)) for level in part.levels]
 
 
 def text(rows: int, length: int, seed: int = 0) -> np.ndarray:
