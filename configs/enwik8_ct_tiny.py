@@ -23,7 +23,7 @@ def get_config() -> config_dict.ConfigDict:
 
     config.data.name = 'enwik8'
     config.data.convention = 'bytes'
-    config.data.batch_size = 2  # at equal tokens, far better than 8: early on, what counts is the number of updates
+    config.data.batch_size = 8
     config.data.segment_length = 96
 
     model = config.model
@@ -39,14 +39,14 @@ def get_config() -> config_dict.ConfigDict:
     model.layer_unroll = 3
 
     training = config.training
-    training.num_steps = training.decay_steps = 48_000
-    training.warmup_steps = 500
-    training.learning_rate = 1e-3
+    training.num_steps = training.decay_steps = 9_000
+    training.warmup_steps = 100
+    training.learning_rate = 1.5e-3
     training.adam_b2 = 0.99
-    training.log_every = 500
-    training.eval_every = 8_000
+    training.log_every = 100
+    training.eval_every = 1_500
     training.eval_segments = 30
-    training.checkpoint_every = 4_000
+    training.checkpoint_every = 1_000
 
     config.eval.batch_size = 16
     config.eval.compressed_memory_length = 384

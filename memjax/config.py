@@ -103,6 +103,8 @@ def _model_section() -> config_dict.ConfigDict:
         compression_loss='attention',  # attention | auto_encoding | none (learned through the unroll)
         compression_loss_reduction='mean',  # mean | sum: the squared norm
         compressed_positions='slots',  # slots | separate | time
+        position_encoding='relative',  # relative | shaw | absolute
+        largest_distance=config_dict.placeholder(int),  # of shaw: distances above it share one encoding
         clamp_length=config_dict.placeholder(int),  # distances above it share one encoding
         same_length=False,  # every query sees the same number of keys
         untie_r=False,  # u and v of each layer its own
@@ -129,6 +131,7 @@ def _training_section() -> config_dict.ConfigDict:
         adam_b1=0.9,
         adam_b2=0.999,
         adam_eps=1e-8,
+        half_loss=False,  # only the second half of each segment is trained on
         update_period=1,  # gradients accumulated per update once update_period_start steps are done
         update_period_start=0,
         segments_per_step=1,  # S, the unroll
@@ -151,6 +154,7 @@ def _eval_section() -> config_dict.ConfigDict:
         compressed_memory_length=config_dict.placeholder(int),
         clamp_length=config_dict.placeholder(int),
         same_length=config_dict.placeholder(bool),
+        window_stride=config_dict.placeholder(int),  # windows of a segment, moved by so much; None: segments and memory
         warmup=config_dict.placeholder(int),  # tokens read unscored before a row's part; None: the memory's span
         after_training=config_dict.placeholder(str),  # a split to evaluate when training ends
         compressors=(),  # to print beside the model: gzip | bzip2 | xz | xz_extreme | ppmd

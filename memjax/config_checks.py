@@ -25,6 +25,7 @@ CHOICES = {
     'model.name': ('transformer_xl', 'compressive'),
     'model.activation': ('relu', 'gelu'),
     'model.norm': ('pre', 'post'),
+    'model.position_encoding': ('relative', 'shaw', 'absolute'),
     'model.compression': ('conv', 'dilated_conv', 'mean', 'max', 'most_used', 'random'),
     'model.compression_loss': ('attention', 'auto_encoding', 'none'),
     'model.compression_loss_reduction': ('mean', 'sum'),
@@ -55,11 +56,11 @@ RULES = (
     Rule('be at least 1', lambda value: value >= 1, (
         'data.batch_size', 'data.segment_length',
         'model.vocab_size', 'model.num_layers', 'model.num_heads', 'model.head_dim', 'model.model_dim', 'model.mlp_dim',
-        'model.compression_rate', 'model.clamp_length', 'model.layer_unroll',
+        'model.compression_rate', 'model.clamp_length', 'model.largest_distance', 'model.layer_unroll',
         'training.num_steps', 'training.decay_steps', 'training.update_period', 'training.segments_per_step',
         'training.log_every', 'training.eval_every', 'training.eval_segments', 'training.checkpoint_every',
         'training.checkpoints_to_keep',
-        'eval.batch_size', 'eval.segment_length', 'eval.clamp_length',
+        'eval.batch_size', 'eval.segment_length', 'eval.clamp_length', 'eval.window_stride',
         'sample.length', 'sample.top_k',
         'mesh.fsdp', 'mesh.tensor',
     )),
@@ -92,7 +93,7 @@ def check(config: config_dict.ConfigDict) -> None:
     Raises:
       ConfigError: one line that names the field, its value and what it must be.
     """
-    for complaints in (_values, _choices, _integers, _rules, _training, _compression, _ending, _model):
+    for complaints in (_values, _choices, _integers, _rules, _training, _compression, _windows, _ending, _model):
         for complaint in complaints(config):
             raise ConfigError(complaint)
 
@@ -178,12 +179,29 @@ def _ending(config: config_dict.ConfigDict) -> Iterator[str]:
         )
 
 
+def _windows(config: config_dict.ConfigDict) -> Iterator[str]:
+    stride, segment_length = config.eval.window_stride, evaluation_config(config).data.segment_length
+    if stride is not None and stride > segment_length:
+        name = _evaluation_name(config, 'segment_length')
+        yield f'eval.window_stride={stride} must not be above {name}={segment_length}'
+
+
 def _model(config: config_dict.ConfigDict) -> Iterator[str]:
     model = config.model
     if model.head_dim is None and model.model_dim % model.num_heads:
         yield (
             f'model.model_dim={model.model_dim} does not divide by model.num_heads={model.num_heads}; '
             f'set model.head_dim, or another number of heads'
+        )
+    if (model.position_encoding == 'shaw') != (model.largest_distance is not None):
+        yield (
+            f'model.largest_distance={model.largest_distance} with model.position_encoding='
+            f'{model.position_encoding}: shaw needs it, the others have none'
+        )
+    if model.position_encoding != 'relative' and model.compressed_positions != 'slots':
+        yield (
+            f'model.compressed_positions={model.compressed_positions} needs model.position_encoding=relative, not '
+            f'{model.position_encoding}'
         )
     yield from _lengths(config, lambda field: f'{"data" if field in config.data else "model"}.{field}')
     yield from _lengths(evaluation_config(config), lambda field: _evaluation_name(config, field))

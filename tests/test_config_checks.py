@@ -152,6 +152,21 @@ def test_levels_are_whole_blocks_that_their_rates_divide():
     assert complaint(**plain, **two((8,), (4,))).startswith('model.higher_memory_lengths=(8,) means nothing')
 
 
+def test_encodings_other_than_the_papers_have_one_way_to_count_slots():
+    check(changed(model__position_encoding='shaw', model__largest_distance=300))
+    assert complaint(model__position_encoding='shaw').startswith('model.largest_distance=None with')
+    assert complaint(model__largest_distance=300).endswith('shaw needs it, the others have none')
+    message = complaint(model__position_encoding='absolute', model__compressed_positions='time')
+    assert message == 'model.compressed_positions=time needs model.position_encoding=relative, not absolute'
+
+
+def test_windows_move_by_no_more_than_their_length():
+    check(changed(eval__window_stride=128))
+    assert complaint(eval__window_stride=129) == 'eval.window_stride=129 must not be above data.segment_length=128'
+    message = complaint(eval__window_stride=65, eval__segment_length=64)
+    assert message == 'eval.window_stride=65 must not be above eval.segment_length=64'
+
+
 def test_a_compressor_that_nothing_would_train_is_refused():
     alone = {'model__compression_loss': 'none', 'training__segments_per_step': 1}
     for compression in ('conv', 'dilated_conv'):

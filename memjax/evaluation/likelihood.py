@@ -14,7 +14,7 @@ from ml_collections import config_dict
 
 from memjax.config import evaluation_config
 from memjax.data.store import TokenSplit
-from memjax.data.streams import EvaluationSegment, EvaluationStream
+from memjax.data.streams import EvaluationSegment, EvaluationStream, WindowStream
 from memjax.models.contract import Segment
 from memjax.models.factory import build_model
 
@@ -93,7 +93,11 @@ class Scorer:
           keep_tokens: whether to keep every target's loss.
         """
         began = time.monotonic()
-        stream = EvaluationStream(split, self._batch_size, self._config.data.segment_length, self.warmup)
+        segment_length, stride = self._config.data.segment_length, self._config.eval.window_stride
+        if stride is None:
+            stream = EvaluationStream(split, self._batch_size, segment_length, self.warmup)
+        else:
+            stream = WindowStream(split, self._batch_size, segment_length, stride)
         per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
         memory = self._empty_memory()
         total, scored, pending = 0.0, 0, []

@@ -111,6 +111,7 @@ def result_of(
             'compressed_memory_length': used.model.compressed_memory_length,
             'clamp_length': used.model.clamp_length,
             'same_length': used.model.same_length,
+            'window_stride': config.eval.window_stride,
             'rows': used.data.batch_size,
             'warmup': score.warmup,
         },

@@ -31,7 +31,7 @@ class Shared:
     """What all layers read of a segment."""
 
     tables: PositionTables
-    biases: Biases | None  # None: each layer has its own
+    biases: Biases | None  # None: each layer has its own, or the encoding has none
     view: View
     full_KxB: jax.Array  # levels from the newest on that are full, so that their oldest block leaves
     segments_B: jax.Array  # segments read since the document began
@@ -94,6 +94,8 @@ class TransformerXLBlock(nn.Module):
         self.attention = RelativeAttention(
             num_heads=config.num_heads,
             head_dim=head_dim(config),
+            encoding=config.position_encoding,
+            largest_distance=config.largest_distance,
             model_dim=config.model_dim,
             scheme=config.compressed_positions,
             has_far_table=config.name == 'compressive',
@@ -107,7 +109,7 @@ class TransformerXLBlock(nn.Module):
         self.attention_norm = Norm(config.init_scale, dtype)
         self.feed_forward_norm = Norm(config.init_scale, dtype)
         self.dropout = nn.Dropout(config.dropout_rate)
-        if config.untie_r:
+        if config.untie_r and config.position_encoding == 'relative':
             self.biases = make_biases(self, config)
 
     def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
@@ -217,7 +219,7 @@ class TransformerXLBlock(nn.Module):
         return jnp.concatenate(ages, axis=1)
 
     def _after_inputs(self, x, inputs, keys, values, projected, far_ages_BxC, shared: Shared, train: bool):
-        biases = self.biases if self.config.untie_r else shared.biases
+        biases = self.biases if shared.biases is None and self.config.untie_r else shared.biases
         attended, weights = self.attention(inputs, keys, values, projected, far_ages_BxC, biases, shared.view, train)
         x = x + self.dropout(attended, deterministic=not train)
         if self.config.norm == 'pre':

@@ -12,6 +12,7 @@ from flax import struct
 
 from memjax.memory import fifo
 from memjax.models.block import LayerCache, LayerMemory, Norm, Shared, TransformerXLBlock, make_biases
+from memjax.nn import positions
 from memjax.nn.attention import PositionTables, View, position_tables
 
 # One, or one for each stack of layers.
@@ -45,7 +46,7 @@ class TransformerXL(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
         if config.norm == 'pre':
             self.final_norm = Norm(config.init_scale, jnp.dtype(config.dtype))
-        if not config.untie_r:
+        if self._shares_biases:
             self.biases = make_biases(self, config)
 
     def _stack(self, config: Any) -> nn.Module:
@@ -111,6 +112,7 @@ class TransformerXL(nn.Module):
           by layer, L).
         """
         memories = [fifo.forget(each, start_B) for each in _split(memory)]
+        x_BxTxD = self._placed(x_BxTxD, jnp.arange(x_BxTxD.shape[1]), train)
         gathered = []
         for stack, part, each, by_layer in self._stacks(memories):
             shared = self._shared(part, each, x_BxTxD.shape[1], lengths_B, None, train)
@@ -141,6 +143,7 @@ class TransformerXL(nn.Module):
         """Reads one token; the one that fills the segment moves the memory and begins the next segment."""
         segment_length = state.caches[0].inputs_BxTxD.shape[2]
         lengths_B = jnp.ones((x_Bx1xD.shape[0],), jnp.int32)
+        x_Bx1xD = self._placed(x_Bx1xD, state.length[None], False)
         caches = []
         for (stack, part, memory, _), cache in zip(self._stacks(_split(state.memory)), state.caches, strict=True):
             shared = self._shared(part, memory, segment_length, lengths_B, state.length, False)
@@ -170,6 +173,21 @@ class TransformerXL(nn.Module):
             yield stack, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers)
             first += part.num_layers
 
+    @property
+    def _shares_biases(self) -> bool:
+        return self.config.position_encoding == 'relative' and not self.config.untie_r
+
+    def _placed(self, x_BxTxD: jax.Array, places_T: jax.Array, train: bool) -> jax.Array:
+        """Adds encodings of the places in the segment, if encodings are absolute.
+
+        What memory holds then bears the places of its own segment, which are the same as this one's: the confusion
+        that section 3.3 warns of.
+        """
+        if self.config.position_encoding != 'absolute':
+            return x_BxTxD
+        table_TxD = positions.sinusoid(places_T, self.config.model_dim)
+        return x_BxTxD + self.dropout(table_TxD, deterministic=not train).astype(x_BxTxD.dtype)
+
     def _finish(self, x: jax.Array, train: bool) -> jax.Array:
         x = self.final_norm(x) if self.config.norm == 'pre' else x
         return self.dropout(x, deterministic=not train)
@@ -177,6 +195,7 @@ class TransformerXL(nn.Module):
     def _tables(self, part: Any, segment_length: int, train: bool) -> PositionTables:
         config = self.config
         tables = position_tables(
+            config.position_encoding,
             config.compressed_positions,
             sum(self.memory_lengths[1:]),
             self.memory_lengths[0],
@@ -185,6 +204,8 @@ class TransformerXL(nn.Module):
             config.model_dim,
             config.clamp_length,
         )
+        if config.position_encoding != 'relative':
+            return tables
         return jax.tree.map(lambda table: self.dropout(table, deterministic=not train), tables)
 
     def _shared(
@@ -207,7 +228,7 @@ class TransformerXL(nn.Module):
         valid_BxN = jnp.concatenate([*valid, jnp.ones((lengths_B.shape[0], segment_length), bool)], axis=1)
         return Shared(
             tables=self._tables(part, segment_length, train),
-            biases=None if self.config.untie_r else self.biases,
+            biases=self.biases if self._shares_biases else None,
             view=View(
                 mask_BxTxN=visible_TxN & valid_BxN[:, None],
                 ages_at=places,

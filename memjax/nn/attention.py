@@ -1,7 +1,12 @@
-"""Relative multi-head attention over memory and segment (Transformer-XL, section 3.3).
+"""Multi-head attention over memory and segment, by distance (Transformer-XL, section 3.3).
 
-The score of query i and key j is (q_i + u) . k_j + (q_i + v) . W_R R_{i-j}, over sqrt(K). How the distance to a
-compressed slot is counted is the position scheme:
+The score of query i and key j, over sqrt(K), is
+
+  relative  (q_i + u) . k_j + (q_i + v) . W_R R_{i-j}, R being sinusoids: the paper's four terms
+  shaw      q_i . k_j + q_i . a_{i-j}, a learned for each distance up to a largest (Shaw et al., arXiv 1803.02155)
+  absolute  q_i . k_j; positions are then added to what enters the first layer
+
+How the distance to a compressed slot is counted is the position scheme:
 
   slots     its distance in the concatenated keys;
   separate  slots counted from the segment as if nothing lay between, under a W_R and v of their own;
@@ -19,14 +24,16 @@ from flax import struct
 
 from memjax.nn import positions
 
+ENCODINGS = ('relative', 'shaw', 'absolute')
 SCHEMES = ('slots', 'separate', 'time')
 
 
 @struct.dataclass
 class PositionTables:
-    """Encodings of distances, or their projections: `near` of the keys addressed by slot, `far` of the others."""
+    """Encodings of distances (shaw: the distances), or what queries are multiplied with: `near` of the keys addressed
+    by slot, `far` of the others; absolute: none."""
 
-    near: jax.Array
+    near: jax.Array | None
     far: jax.Array | None
 
 
@@ -49,13 +56,14 @@ class View:
 
 
 def position_tables(
-    scheme: str, compressed_length: int, near_length: int, span: int, segment_length: int, model_dim: int,
-    clamp_length: int | None,
+    encoding: str, scheme: str, compressed_length: int, near_length: int, span: int, segment_length: int,
+    model_dim: int, clamp_length: int | None,
 ) -> PositionTables:  # fmt: skip
     """The encodings that a segment needs.
 
     Args:
-      scheme: of SCHEMES.
+      encoding: of ENCODINGS.
+      scheme: of SCHEMES; those but `slots` have relative encodings alone.
       compressed_length: compressed slots, over all levels.
       near_length: uncompressed memory slots.
       span: tokens that memory covers when full (scheme `time` needs encodings up to it).
@@ -70,6 +78,11 @@ def position_tables(
     def descending(num_keys: int) -> jax.Array:
         return positions.sinusoid(positions.descending_distances(num_keys), model_dim, clamp_length)
 
+    if encoding == 'absolute':
+        return PositionTables(near=None, far=None)
+    if encoding == 'shaw':
+        distances_N = positions.descending_distances(compressed_length + near_length + segment_length)
+        return PositionTables(near=distances_N, far=None)
     if scheme == 'slots' or not compressed_length:
         return PositionTables(near=descending(compressed_length + near_length + segment_length), far=None)
     near = descending(near_length + segment_length)
@@ -92,6 +105,8 @@ class RelativeAttention(nn.Module):
       attention_dropout_rate: on the attention probabilities.
       init_scale: standard deviation of the weights at the start.
       dtype: of the computation; scores and softmax are float32, parameters too.
+      encoding: of ENCODINGS.
+      largest_distance: shaw: distances above it share its encoding.
     """
 
     num_heads: int
@@ -102,6 +117,8 @@ class RelativeAttention(nn.Module):
     attention_dropout_rate: float
     init_scale: float
     dtype: Any
+    encoding: str = 'relative'
+    largest_distance: int | None = None
 
     def setup(self):
         init = nn.initializers.normal(self.init_scale)
@@ -109,7 +126,11 @@ class RelativeAttention(nn.Module):
         self.query_kernel = self.param('query', init, shape, jnp.float32)
         self.key_kernel = self.param('key', init, shape, jnp.float32)
         self.value_kernel = self.param('value', init, shape, jnp.float32)
-        self.position_kernel = self.param('position', init, shape, jnp.float32)
+        if self.encoding == 'relative':
+            self.position_kernel = self.param('position', init, shape, jnp.float32)
+        elif self.encoding == 'shaw':
+            shape_RxHxK = (self.largest_distance + 1, self.num_heads, self.head_dim)
+            self.distance_table = self.param('distance', init, shape_RxHxK, jnp.float32)
         if self.has_far_table and self.scheme == 'separate':
             self.far_position_kernel = self.param('far_position', init, shape, jnp.float32)
         self.output_kernel = self.param('output', init, (self.num_heads, self.head_dim, self.model_dim), jnp.float32)
@@ -120,7 +141,12 @@ class RelativeAttention(nn.Module):
         return self._heads(states_BxNxD, self.key_kernel), self._heads(states_BxNxD, self.value_kernel)
 
     def project_positions(self, tables: PositionTables) -> PositionTables:
-        """W_R R, N x H x K each, in the compute dtype."""
+        """W_R R (shaw: a), N x H x K each, in the compute dtype."""
+        if self.encoding == 'absolute':
+            return tables
+        if self.encoding == 'shaw':
+            rows_NxHxK = self.distance_table[jnp.minimum(tables.near, self.largest_distance)]
+            return PositionTables(near=rows_NxHxK.astype(self.dtype), far=None)
         if tables.far is None:
             return PositionTables(near=self._heads(tables.near, self.position_kernel), far=None)
         far_kernel = self.far_position_kernel if self.scheme == 'separate' else self.position_kernel
@@ -135,7 +161,7 @@ class RelativeAttention(nn.Module):
         values_BxNxHxK: jax.Array,
         projected: PositionTables,
         far_ages_BxC: jax.Array | None,
-        biases: Biases,
+        biases: Biases | None,
         view: View,
         train: bool,
     ) -> tuple[jax.Array, jax.Array]:
@@ -147,7 +173,7 @@ class RelativeAttention(nn.Module):
           values_BxNxHxK: of the same slots.
           projected: from `project_positions`.
           far_ages_BxC: doubled ages of the compressed slots, for scheme `time`.
-          biases: u and v.
+          biases: u and v; None where the encoding has none.
           view: mask and places.
           train: whether dropout acts.
 
@@ -155,14 +181,13 @@ class RelativeAttention(nn.Module):
           The result, B x T x D, and the attention weights before dropout, B x H x T x N, float32.
         """
         q_BxTxHxK = self._heads(x_BxTxD, self.query_kernel)
-        u, v = biases.u.astype(self.dtype), biases.v.astype(self.dtype)
-        content_BxHxTxN = jnp.einsum('bthk,bnhk->bhtn', q_BxTxHxK + u, keys_BxNxHxK, preferred_element_type=jnp.float32)
-        position_BxHxTxN = positions.distance_scores(q_BxTxHxK + v, projected.near, view.offset)
-        if projected.far is not None:
-            far = self._far_scores(q_BxTxHxK, projected.far, far_ages_BxC, biases, view)
-            position_BxHxTxN = jnp.concatenate([far, position_BxHxTxN], axis=-1)
-        scores = (content_BxHxTxN + position_BxHxTxN) * self.head_dim**-0.5
-        scores = jnp.where(view.mask_BxTxN[:, None], scores, jnp.finfo(jnp.float32).min)
+        q_content, q_position = q_BxTxHxK, q_BxTxHxK
+        if biases is not None:
+            q_content, q_position = q_BxTxHxK + biases.u.astype(self.dtype), q_BxTxHxK + biases.v.astype(self.dtype)
+        scores = jnp.einsum('bthk,bnhk->bhtn', q_content, keys_BxNxHxK, preferred_element_type=jnp.float32)
+        if projected.near is not None:
+            scores += self._position_scores(q_BxTxHxK, q_position, projected, far_ages_BxC, biases, view)
+        scores = jnp.where(view.mask_BxTxN[:, None], scores * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
         weights_BxHxTxN = jax.nn.softmax(scores, axis=-1)
         dropped_BxHxTxN = self.dropout(weights_BxHxTxN.astype(self.dtype), deterministic=not train)
         attended_BxTxHxK = jnp.einsum('bhtn,bnhk->bthk', dropped_BxHxTxN, values_BxNxHxK)
@@ -182,6 +207,13 @@ class RelativeAttention(nn.Module):
             self._heads(states_BxNxD, frozen(self.key_kernel)),
             self._heads(states_BxNxD, frozen(self.value_kernel)),
         )
+
+    def _position_scores(self, q_BxTxHxK, q_position_BxTxHxK, projected, far_ages_BxC, biases, view) -> jax.Array:
+        scores_BxHxTxN = positions.distance_scores(q_position_BxTxHxK, projected.near, view.offset)
+        if projected.far is None:
+            return scores_BxHxTxN
+        far_BxHxTxC = self._far_scores(q_BxTxHxK, projected.far, far_ages_BxC, biases, view)
+        return jnp.concatenate([far_BxHxTxC, scores_BxHxTxN], axis=-1)
 
     def _far_scores(self, q_BxTxHxK, far_table, far_ages_BxC, biases, view) -> jax.Array:
         if self.scheme == 'time':

@@ -100,7 +100,7 @@ class Training:
             lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), state, self._shardings
         )
         self._step = jax.jit(
-            make_step(self._model, self._optimizer, training.seed),
+            make_step(self._model, self._optimizer, training.seed, training.half_loss),
             donate_argnums=0,
             in_shardings=(self._shardings, self._batch_sharding),
             out_shardings=self._shardings,

@@ -89,12 +89,13 @@ def init_state(
 
 
 def make_step(
-    model: LanguageModel, optimizer: optax.GradientTransformation, seed: int
+    model: LanguageModel, optimizer: optax.GradientTransformation, seed: int, half_loss: bool = False
 ) -> Callable[[TrainState, Segment], TrainState]:
     """The function from a state and a batch to the next state, to be jitted with the state donated.
 
     The batch is a `Segment` whose arrays have a leading axis S. The loss is the mean over the batch's scored targets
-    plus each auxiliary loss, averaged over segments. Dropout depends on (seed, step, segment) alone.
+    plus each auxiliary loss, averaged over segments. Dropout depends on (seed, step, segment) alone. With `half_loss`
+    only the second half of each segment is scored (Transformer-XL, Table 6).
     """
 
     def loss_and_rest(params: Any, state: TrainState, batch: Segment):
@@ -116,6 +117,9 @@ def make_step(
         return loss, (memory, nll_SxB.sum(axis=0), aux)
 
     def step(state: TrainState, batch: Segment) -> TrainState:
+        if half_loss:
+            T = batch.weights_BxT.shape[-1]
+            batch = batch.replace(weights_BxT=jnp.where(jnp.arange(T) < T // 2, 0.0, batch.weights_BxT))
         gradient = jax.value_and_grad(loss_and_rest, has_aux=True)
         (loss, (memory, nll_B, aux)), gradients = gradient(state.params, state, batch)
         norms = part_norms(gradients)

@@ -56,6 +56,23 @@ def test_rows_warmed_up_over_the_whole_reach_equal_one_row(tiny_config, split, p
     assert np.abs(per_token(4, 0) - one).max() > 1e-3
 
 
+def test_windows_score_each_target_with_the_tokens_right_before_it(tiny_config, split, params):
+    tiny_config.model.update(name='transformer_xl', memory_length=0, compressed_memory_length=0)
+    tiny_config.eval.update({'batch_size': 3, 'window_stride': 1})
+    weights = params(tiny_config)
+    score = Scorer(tiny_config).score(weights, split, keep_tokens=True)
+    assert score.targets == score.scored == 206 + 0 + 79
+    model, tokens = build_model(tiny_config.model), np.asarray(split.tokens[: 8 + 9])
+    for begin in (0, 5, 8):
+        (segment,) = segments(tokens[begin : begin + 9].tolist(), 8)
+        output, _ = model.apply({'params': weights}, segment, model.init_memory(1))
+        assert score.per_token[begin + 7] == pytest.approx(float(output.nll_BxT[0, 7]), abs=1e-5)
+    tiny_config.eval.window_stride = None
+    plain = Scorer(tiny_config).score(weights, split, keep_tokens=True)
+    np.testing.assert_allclose(plain.per_token[:8], score.per_token[:8], rtol=0, atol=1e-5)
+    assert np.abs(plain.per_token[8:16] - score.per_token[8:16]).max() > 1e-3
+
+
 def test_default_warmup_is_the_memorys_span_in_whole_segments(tiny_config, split, params):
     tiny_config.eval.update({'batch_size': 2, 'compressed_memory_length': 6})
     score = Scorer(tiny_config).score(params(tiny_config), split)

@@ -5,12 +5,12 @@ for a token after the loss.)
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny_models import CT, TXL, T, cut, each, text, tiny
+from tiny_models import CT, CT_MORE, ENCODED, TXL, T, cut, each, text, tiny
 
 ROWS, D = 2, 16
 
 
-@each([TXL[1], {**CT[4], 'same_length': True}], [TXL[0], *CT])
+@each([TXL[1], {**CT[4], 'same_length': True}], [TXL[0], *CT, *CT_MORE, *ENCODED])
 def test_states_have_no_gradient_to_later_tokens_or_other_rows(variant):
     built = tiny(**variant)
     # Row 0 has a full memory, row 1 a young one.

@@ -36,6 +36,8 @@ SHAPING = {
     'compression_rate_by_layer',
     'higher_compression_rates',
     'num_layers',
+    'largest_distance',
+    'position_encoding',
     'untie_r',
     'tie_embeddings',
 }
@@ -58,7 +60,15 @@ CT_MORE = [
         {'compression': 'dilated_conv', 'norm': 'post'},
     )
 ]
-FEW, OTHERS = [TXL[1], *CT_FEW, *CT_MORE[:2]], [TXL[0], *CT_OTHERS, *CT_MORE[2:]]
+# Other encodings of positions; the first without memory, as a vanilla Transformer is.
+ENCODED = [
+    {'name': 'transformer_xl', 'position_encoding': 'absolute', 'memory_length': 0},
+    {'name': 'transformer_xl', 'position_encoding': 'shaw', 'largest_distance': 5, 'norm': 'post'},
+    {'name': 'transformer_xl', 'position_encoding': 'absolute'},
+    {'name': 'compressive', 'position_encoding': 'shaw', 'largest_distance': 30},
+]
+FEW = [TXL[1], *CT_FEW, *CT_MORE[:2], *ENCODED[1:2]]
+OTHERS = [TXL[0], *CT_OTHERS, *CT_MORE[2:], ENCODED[0], *ENCODED[2:]]
 
 
 def each(fast: Sequence[dict[str, Any]], slow: Sequence[dict[str, Any]] = ()) -> pytest.MarkDecorator:

@@ -133,7 +133,7 @@ def distances_of(table) -> list[float]:
 
 
 def tables(scheme: str, compressed_length: int = 6) -> PositionTables:
-    return tables_of(scheme, compressed_length, 8, 20, 4, 16, None)
+    return tables_of('relative', scheme, compressed_length, 8, 20, 4, 16, None)
 
 
 def test_tables_hold_the_distances_of_their_scheme():
@@ -156,7 +156,12 @@ def test_an_unknown_scheme_is_refused():
         tables('absolute')
 
 
+def test_shaw_has_distances_and_absolute_encodings_have_nothing():
+    assert tables_of('shaw', 'slots', 6, 8, 20, 4, 16, None).near.tolist() == list(range(17, -1, -1))
+    assert tables_of('absolute', 'slots', 6, 8, 20, 4, 16, None) == PositionTables(near=None, far=None)
+
+
 def test_every_table_is_clamped():
     for scheme in ('slots', 'separate', 'time'):
-        for table in jax.tree.leaves(tables_of(scheme, 6, 8, 20, 4, 16, 5)):
+        for table in jax.tree.leaves(tables_of('relative', scheme, 6, 8, 20, 4, 16, 5)):
             assert max(distances_of(table)) == 5
