@@ -109,6 +109,10 @@ def _model_section() -> config_dict.ConfigDict:
         same_length=False,  # every query sees the same number of keys
         untie_r=False,  # u and v of each layer its own
         tie_embeddings=True,
+        adaptive_cutoffs=(),  # token ids, in order of falling frequency, at which a band of rarer ones begins
+        adaptive_div=1,  # by how much a band's embeddings are narrower than those of the band before
+        embedding_dim=config_dict.placeholder(int),  # width of the first band's; None: model_dim
+        tied_projections='all',  # all | all_but_first | none: bands whose softmax shares the embedding's projection
         dropout_rate=0.0,
         attention_dropout_rate=0.0,
         init_scale=0.02,  # standard deviation of the weights at the start

@@ -6,6 +6,7 @@ depends on the data (does the corpus exist, do its rows suffice) is checked wher
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ CHOICES = {
     'model.activation': ('relu', 'gelu'),
     'model.norm': ('pre', 'post'),
     'model.position_encoding': ('relative', 'shaw', 'absolute'),
+    'model.tied_projections': ('all', 'all_but_first', 'none'),
     'model.compression': ('conv', 'dilated_conv', 'mean', 'max', 'most_used', 'random'),
     'model.compression_loss': ('attention', 'auto_encoding', 'none'),
     'model.compression_loss_reduction': ('mean', 'sum'),
@@ -40,6 +42,7 @@ CHOICES = {
 INTEGERS = {
     'model.compression_rate_by_layer': 1,
     'model.higher_memory_lengths': 0,
+    'model.adaptive_cutoffs': 1,
     'model.higher_compression_rates': 1,
 }
 
@@ -56,7 +59,8 @@ RULES = (
     Rule('be at least 1', lambda value: value >= 1, (
         'data.batch_size', 'data.segment_length',
         'model.vocab_size', 'model.num_layers', 'model.num_heads', 'model.head_dim', 'model.model_dim', 'model.mlp_dim',
-        'model.compression_rate', 'model.clamp_length', 'model.largest_distance', 'model.layer_unroll',
+        'model.compression_rate', 'model.clamp_length', 'model.largest_distance',
+        'model.adaptive_div', 'model.embedding_dim', 'model.layer_unroll',
         'training.num_steps', 'training.decay_steps', 'training.update_period', 'training.segments_per_step',
         'training.log_every', 'training.eval_every', 'training.eval_segments', 'training.checkpoint_every',
         'training.checkpoints_to_keep',
@@ -203,8 +207,22 @@ def _model(config: config_dict.ConfigDict) -> Iterator[str]:
             f'model.compressed_positions={model.compressed_positions} needs model.position_encoding=relative, not '
             f'{model.position_encoding}'
         )
+    yield from _bands(model)
     yield from _lengths(config, lambda field: f'{"data" if field in config.data else "model"}.{field}')
     yield from _lengths(evaluation_config(config), lambda field: _evaluation_name(config, field))
+
+
+def _bands(model: config_dict.ConfigDict) -> Iterator[str]:
+    cutoffs, shown = tuple(model.adaptive_cutoffs), f'model.adaptive_cutoffs={model.adaptive_cutoffs}'
+    if any(after <= before for before, after in itertools.pairwise(cutoffs)):
+        yield f'{shown} must rise'
+    if cutoffs and cutoffs[-1] >= model.vocab_size:
+        yield f'{shown} must be below model.vocab_size={model.vocab_size}: a band would be empty'
+    narrowest = (model.embedding_dim or model.model_dim) // model.adaptive_div ** len(cutoffs)
+    if not narrowest:
+        yield f'model.adaptive_div={model.adaptive_div} leaves no width to the last of {len(cutoffs) + 1} bands'
+    if model.adaptive_div > 1 and not cutoffs:
+        yield f'model.adaptive_div={model.adaptive_div} needs model.adaptive_cutoffs: there is one band'
 
 
 def _evaluation_name(config: config_dict.ConfigDict, field: str) -> str:

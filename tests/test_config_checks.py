@@ -167,6 +167,19 @@ def test_windows_move_by_no_more_than_their_length():
     assert message == 'eval.window_stride=65 must not be above eval.segment_length=64'
 
 
+def test_bands_rise_below_the_vocabulary_and_have_a_width():
+    check(changed(model__adaptive_cutoffs=(20, 200), model__adaptive_div=4))
+    assert complaint(model__adaptive_cutoffs=(20, 256)) == (
+        'model.adaptive_cutoffs=(20, 256) must be below model.vocab_size=256: a band would be empty'
+    )
+    assert complaint(model__adaptive_cutoffs=(20, 20)).endswith('must rise')
+    assert 'must be whole numbers' in complaint(model__adaptive_cutoffs=(0, 20))
+    assert complaint(model__adaptive_cutoffs=(20, 200), model__adaptive_div=16).startswith(
+        'model.adaptive_div=16 leaves'
+    )
+    assert 'there is one band' in complaint(model__adaptive_div=2)
+
+
 def test_a_compressor_that_nothing_would_train_is_refused():
     alone = {'model__compression_loss': 'none', 'training__segments_per_step': 1}
     for compression in ('conv', 'dilated_conv'):

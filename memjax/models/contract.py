@@ -45,9 +45,9 @@ class LanguageModel(nn.Module):
     """Tokens in, log-likelihoods out.
 
     Attributes:
-      embed: tokens to states, and the table a tied head uses.
+      embed: tokens to states, and what a tied head uses of it.
       core: the memory model.
-      head: states to logits.
+      head: states to logits, or to targets' likelihoods (`nll`).
     """
 
     embed: nn.Module
@@ -74,9 +74,13 @@ class LanguageModel(nn.Module):
         """
         x_BxTxD = self.embed(segment.inputs_BxT, train)
         y_BxTxD, memory, aux, stats = self.core(x_BxTxD, segment.start_B, memory, segment.lengths_B, train)
-        logits_BxTxV = self.head(y_BxTxD, self.embed.table())
-        nll_BxT = negative_log_likelihood(logits_BxTxV, segment.targets_BxT)
-        return Output(nll_BxT, logits_BxTxV if return_logits else None, aux, stats), memory
+        if return_logits:
+            logits_BxTxV = self.head(y_BxTxD, self.embed.tied())
+            nll_BxT = negative_log_likelihood(logits_BxTxV, segment.targets_BxT)
+            return Output(nll_BxT, logits_BxTxV, aux, stats), memory
+        # A head may know the targets' likelihoods without those of a whole vocabulary.
+        nll_BxT = self.head.nll(y_BxTxD, segment.targets_BxT, self.embed.tied())
+        return Output(nll_BxT, None, aux, stats), memory
 
     def open(self, memory: Any, segment_length: int) -> Any:
         """Begins a segment of `segment_length` tokens that `step` will read one by one."""
@@ -93,4 +97,4 @@ class LanguageModel(nn.Module):
           Logits of the token after, B x V, float32, and the next state. They equal the segmentwise forward's.
         """
         y_Bx1xD, state = self.core.step(self.embed(tokens_B[:, None], False), state)
-        return self.head(y_Bx1xD, self.embed.table())[:, 0], state
+        return self.head(y_Bx1xD, self.embed.tied())[:, 0], state

@@ -14,6 +14,7 @@ from flax import traverse_util
 from ml_collections import config_dict
 
 from memjax.errors import ConfigError, DataError
+from memjax.models.factory import is_adaptive, is_projected, tied_projections
 
 _LAYER = 'transformer.layers.{}.'
 # Positions that TransfoXL stores though nothing learned is in them.
@@ -51,8 +52,10 @@ def to_params(tensors: Mapping[str, np.ndarray], abstract_params: Any, model: co
     shapes = {name: leaf.shape for name, leaf in traverse_util.flatten_dict(abstract_params, sep='/').items()}
     leaves = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
     expected = dict(_tensors(model))
-    faults = [f'{name} is missing' for name in expected if name not in tensors]
     copies = {copy: original for copy, original in _copies(model) if copy in tensors}
+    # Of tensors that are one, a file may hold any.
+    tensors = {original: tensors[copy] for copy, original in copies.items()} | dict(tensors)
+    faults = [f'{name} is missing' for name in expected if name not in tensors]
     for name in sorted(tensors.keys() - expected.keys() - copies.keys() - _DERIVED):
         faults.append(f'{name} is unknown')
     for name, (tensor, layer) in expected.items():
@@ -65,10 +68,11 @@ def to_params(tensors: Mapping[str, np.ndarray], abstract_params: Any, model: co
         elif not np.isfinite(found).all():
             faults.append(f'{name} is not finite')
         else:
-            for view, part in zip(views, np.split(found, len(views)) if len(views) > 1 else [found], strict=True):
+            ends = np.cumsum([_theirs(view, tensor.num_inputs).shape[0] for view in views])
+            for view, part in zip(views, np.split(found, ends[:-1]), strict=True):
                 view[...] = (part.T if tensor.num_inputs else part).reshape(view.shape)
     for copy, original in copies.items():
-        if original in tensors and not np.array_equal(tensors[copy], tensors[original]):
+        if not np.array_equal(tensors[copy], tensors[original]):
             faults.append(f'{copy} differs from {original}, with which this config ties it')
     if faults:
         raise DataError('the tensors do not fit the config: ' + '; '.join(faults))
@@ -99,10 +103,7 @@ def _tensors(model: config_dict.ConfigDict) -> Iterator[tuple[str, tuple[_Tensor
 
 
 def _table(model: config_dict.ConfigDict) -> Iterator[_Tensor]:
-    yield _Tensor('transformer.word_emb.emb_layers.0.weight', ('embed/table',), 0)
-    yield _Tensor('crit.out_layers.0.bias', ('head/bias',), 0)
-    if not model.tie_embeddings:
-        yield _Tensor('crit.out_layers.0.weight', ('head/kernel',), 0)
+    yield from _vocabulary(model)
     attention, ours = f'{_LAYER}dec_attn.', 'core/layers/attention/'
     yield _Tensor(f'{attention}qkv_net.weight', (f'{ours}query', f'{ours}key', f'{ours}value'), 1)
     yield _Tensor(f'{attention}r_net.weight', (f'{ours}position',), 1)
@@ -120,10 +121,40 @@ def _table(model: config_dict.ConfigDict) -> Iterator[_Tensor]:
         yield _Tensor(f'{_LAYER}pos_ff.CoreNet.{index}.bias', (f'core/layers/feed_forward/{leaf}/bias',), 0)
 
 
+def _vocabulary(model: config_dict.ConfigDict) -> Iterator[_Tensor]:
+    """Embeddings and softmax, by band where they are adaptive."""
+    if not is_adaptive(model):
+        yield _Tensor('transformer.word_emb.emb_layers.0.weight', ('embed/table',), 0)
+        yield _Tensor('crit.out_layers.0.bias', ('head/bias',), 0)
+        if not model.tie_embeddings:
+            yield _Tensor('crit.out_layers.0.weight', ('head/kernel',), 0)
+        return
+    num_bands = len(model.adaptive_cutoffs) + 1
+    if num_bands > 1:
+        yield _Tensor('crit.cluster_weight', ('head/tail_kernel',), 0)
+        yield _Tensor('crit.cluster_bias', ('head/tail_bias',), 0)
+    tables = num_bands if model.adaptive_div > 1 else 1
+    for index in range(tables):
+        # Bands of one width are one tensor there, and parts of it here.
+        which = (index,) if tables == num_bands else range(num_bands)
+        yield _Tensor(f'transformer.word_emb.emb_layers.{index}.weight', tuple(f'embed/table_{i}' for i in which), 0)
+        yield _Tensor(f'crit.out_layers.{index}.bias', tuple(f'head/bias_{i}' for i in which), 0)
+        if not model.tie_embeddings:
+            yield _Tensor(f'crit.out_layers.{index}.weight', tuple(f'head/kernel_{i}' for i in which), 0)
+        if is_projected(model):
+            yield _Tensor(f'transformer.word_emb.emb_projs.{index}', (f'embed/projection_{index}',), 1)
+            if not tied_projections(model)[index]:
+                yield _Tensor(f'crit.out_projs.{index}', (f'head/projection_{index}',), 1)
+
+
 def _copies(model: config_dict.ConfigDict) -> Iterator[tuple[str, str]]:
     """Names under which a shared tensor may be there once more, and its own name."""
-    if model.tie_embeddings:
-        yield 'crit.out_layers.0.weight', 'transformer.word_emb.emb_layers.0.weight'
+    tables = len(model.adaptive_cutoffs) + 1 if model.adaptive_div > 1 else 1
+    for index in range(tables):
+        if model.tie_embeddings:
+            yield f'crit.out_layers.{index}.weight', f'transformer.word_emb.emb_layers.{index}.weight'
+        if is_projected(model) and tied_projections(model)[index]:
+            yield f'crit.out_projs.{index}', f'transformer.word_emb.emb_projs.{index}'
     if not model.untie_r:
         for layer in range(model.num_layers):
             for name in ('r_w_bias', 'r_r_bias'):
@@ -147,8 +178,8 @@ def _theirs(array: np.ndarray, num_inputs: int) -> np.ndarray:
 
 
 def _their_shape(views: list[np.ndarray], num_inputs: int) -> tuple[int, ...]:
-    first, *rest = _theirs(views[0], num_inputs).shape
-    return (first * len(views), *rest)
+    shapes = [_theirs(view, num_inputs).shape for view in views]
+    return (sum(shape[0] for shape in shapes), *shapes[0][1:])
 
 
 def _by(shape: tuple[int, ...]) -> str:

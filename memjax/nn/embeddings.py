@@ -36,8 +36,8 @@ class Embedding(nn.Module):
         x_BxTxD = jnp.take(self.table_VxD, tokens_BxT, axis=0) * self.model_dim**0.5
         return self.dropout(x_BxTxD.astype(self.dtype), deterministic=not train)
 
-    def table(self) -> jax.Array:
-        """The table itself, V x D, for a head tied to it."""
+    def tied(self) -> jax.Array:
+        """What a head tied to it uses: the table, V x D."""
         return self.table_VxD
 
 
@@ -66,6 +66,10 @@ class SoftmaxHead(nn.Module):
             'btd,vd->btv', y_BxTxD.astype(self.dtype), table_VxD.astype(self.dtype), preferred_element_type=jnp.float32
         )
         return logits_BxTxV + bias_V
+
+    def nll(self, y_BxTxD: jax.Array, targets_BxT: jax.Array, table_VxD: jax.Array) -> jax.Array:
+        """Nats of each target, B x T, float32."""
+        return negative_log_likelihood(self(y_BxTxD, table_VxD), targets_BxT)
 
 
 def negative_log_likelihood(logits_BxTxV: jax.Array, targets_BxT: jax.Array) -> jax.Array:

@@ -26,9 +26,12 @@ def make(**fields):
     return model, jax.eval_shape(lambda: init_params(build_model(model), 4, jax.random.key(0)))
 
 
-@pytest.mark.parametrize('name', ['tied', 'untied'])
+ADAPTIVE = {'adaptive_cutoffs': (4, 9), 'adaptive_div': 2, 'tied_projections': 'all_but_first'}
+
+
+@pytest.mark.parametrize('name', ['tied', 'untied', 'adaptive'])
 def test_published_tensors_come_back_as_they_were(name):
-    model, abstract = make(untie_r=name == 'untied')
+    model, abstract = make(untie_r=name != 'tied', **(ADAPTIVE if name == 'adaptive' else {}))
     tensors = read_tensors(GOLDEN / f'transfo_xl_{name}.safetensors')
     params = to_params(tensors, abstract, model)
     assert jax.tree.map(np.shape, params) == jax.tree.map(lambda leaf: leaf.shape, abstract)
@@ -37,6 +40,28 @@ def test_published_tensors_come_back_as_they_were(name):
     for tensor in back:
         assert back[tensor].flags.c_contiguous
         np.testing.assert_array_equal(back[tensor], tensors[tensor], strict=True)
+
+
+def test_bands_of_one_width_are_one_tensor_there():
+    model, abstract = make(adaptive_cutoffs=(4, 9), embedding_dim=6)
+    leaves, structure = jax.tree.flatten(abstract)
+    rng = np.random.default_rng(0)
+    params = structure.unflatten([rng.normal(size=leaf.shape).astype(np.float32) for leaf in leaves])
+    tensors = to_tensors(params, model)
+    np.testing.assert_array_equal(tensors[TABLE][4:9], params['embed']['table_1'])
+    np.testing.assert_array_equal(tensors[BIAS][9:], params['head']['bias_2'])
+    assert tensors['transformer.word_emb.emb_projs.0'].shape == (12, 6)
+    jax.tree.map(np.testing.assert_array_equal, to_params(tensors, abstract, model), params)
+
+
+def test_a_shared_tensor_may_be_there_under_either_name():
+    model, abstract = make(untie_r=True, **ADAPTIVE)
+    tensors = read_tensors(GOLDEN / 'transfo_xl_adaptive.safetensors')
+    expected = to_params(tensors, abstract, model)
+    name = next(name for name in tensors if name.endswith('_projs.1'))
+    other = {'crit.out_projs.1', 'transformer.word_emb.emb_projs.1'} - {name}
+    tensors[other.pop()] = tensors.pop(name)
+    jax.tree.map(np.testing.assert_array_equal, to_params(tensors, abstract, model), expected)
 
 
 def test_an_output_matrix_of_its_own_goes_both_ways():

@@ -27,6 +27,7 @@ CASES = (
     'same_length',
     'same_length_short_memory',
     'untied_everything',
+    'adaptive',
 )
 TOLERANCE = 1e-5
 
@@ -36,12 +37,16 @@ def load(name: str) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def build(golden: Mapping[str, np.ndarray]) -> tuple[LanguageModel, dict, dict]:
+def build(case: str, golden: Mapping[str, np.ndarray]) -> tuple[LanguageModel, dict, dict]:
     """The model, its weights, and the gradients to expect."""
     config = golden_config(golden)
+    file = 'untied' if config.untie_r else 'tied'
+    if case == 'adaptive':
+        config.update(adaptive_cutoffs=(4, 9), adaptive_div=2, tied_projections='all_but_first')
+        file = case
     model = build_model(config)
     abstract = jax.eval_shape(lambda: init_params(model, golden['inputs'].shape[2], jax.random.key(0)))
-    weights = read_tensors(GOLDEN / f'transfo_xl_{"untied" if config.untie_r else "tied"}.safetensors')
+    weights = read_tensors(GOLDEN / f'transfo_xl_{file}.safetensors')
     gradients = {name.removeprefix('gradient_'): golden[name] for name in golden if name.startswith('gradient_')}
     return model, to_params(weights, abstract, config), to_params(gradients, abstract, config)
 
@@ -98,7 +103,7 @@ def distance(found: np.ndarray, expected: np.ndarray) -> float:
 @pytest.mark.parametrize('case', CASES)
 def test_logits_losses_gradients_and_memory_are_those_of_transfo_xl(case):
     golden = load(case)
-    model, params, expected = build(golden)
+    model, params, expected = build(case, golden)
     gradients, nll, logits, memory = run(model, params, golden)
 
     distances = {'logits': distance(logits, golden['logits']), 'losses': distance(nll, golden['losses'])}
