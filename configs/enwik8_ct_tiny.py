@@ -25,6 +25,7 @@ def get_config() -> config_dict.ConfigDict:
     config.data.convention = 'bytes'
     config.data.batch_size = 8
     config.data.segment_length = 96
+    config.data.piece_length = 96 * 50  # few rows of one stream would learn the places where they are, not the language
 
     model = config.model
     model.name = 'compressive'

@@ -77,6 +77,7 @@ def _data_section() -> config_dict.ConfigDict:
         convention='bytes',  # what a symbol is: bytes | txl (no newlines) | awd (newlines are <eos>)
         batch_size=16,  # B, rows over all hosts
         segment_length=128,  # T, n_s in the papers
+        piece_length=config_dict.placeholder(int),  # training reads pieces of so many tokens in random order
         validation_fraction=0.05,  # `files` without split folders: the share of bytes held out for each
         test_fraction=0.05,
     )
@@ -102,6 +103,7 @@ def _model_section() -> config_dict.ConfigDict:
         compression='conv',  # conv | dilated_conv | mean | max | most_used | random
         compression_loss='attention',  # attention | auto_encoding | none (learned through the unroll)
         compression_loss_reduction='mean',  # mean | sum: the squared norm
+        num_memory_tokens=0,  # of rmt, at each end of a segment
         compressed_positions='slots',  # slots | separate | time
         position_encoding='relative',  # relative | shaw | absolute
         largest_distance=config_dict.placeholder(int),  # of shaw: distances above it share one encoding

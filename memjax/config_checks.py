@@ -23,7 +23,7 @@ SWEPT = ('compressed_memory_length', 'memory_length', 'clamp_length', 'segment_l
 
 CHOICES = {
     'data.convention': ('bytes', 'txl', 'awd'),
-    'model.name': ('transformer_xl', 'compressive'),
+    'model.name': ('transformer_xl', 'compressive', 'rmt', 'lstm'),
     'model.activation': ('relu', 'gelu'),
     'model.norm': ('pre', 'post'),
     'model.position_encoding': ('relative', 'shaw', 'absolute'),
@@ -57,7 +57,7 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule('be at least 1', lambda value: value >= 1, (
-        'data.batch_size', 'data.segment_length',
+        'data.batch_size', 'data.segment_length', 'data.piece_length',
         'model.vocab_size', 'model.num_layers', 'model.num_heads', 'model.head_dim', 'model.model_dim', 'model.mlp_dim',
         'model.compression_rate', 'model.clamp_length', 'model.largest_distance',
         'model.adaptive_div', 'model.embedding_dim', 'model.layer_unroll',
@@ -69,7 +69,7 @@ RULES = (
         'mesh.fsdp', 'mesh.tensor',
     )),
     Rule('not be negative', lambda value: value >= 0, (
-        'model.memory_length', 'model.compressed_memory_length',
+        'model.memory_length', 'model.compressed_memory_length', 'model.num_memory_tokens',
         'training.warmup_steps', 'training.learning_rate_start', 'training.learning_rate_end',
         'training.update_period_start', 'training.seed',
         'eval.memory_length', 'eval.compressed_memory_length', 'eval.warmup',
@@ -207,6 +207,10 @@ def _model(config: config_dict.ConfigDict) -> Iterator[str]:
             f'model.compressed_positions={model.compressed_positions} needs model.position_encoding=relative, not '
             f'{model.position_encoding}'
         )
+    if (model.name == 'rmt') != (model.num_memory_tokens > 0):
+        yield f'model.num_memory_tokens={model.num_memory_tokens} with model.name={model.name}: rmt alone has some'
+    if model.name == 'lstm' and model.compression == 'most_used':
+        yield 'model.compression=most_used goes by attention, and model.name=lstm has none'
     yield from _bands(model)
     yield from _lengths(config, lambda field: f'{"data" if field in config.data else "model"}.{field}')
     yield from _lengths(evaluation_config(config), lambda field: _evaluation_name(config, field))
@@ -241,10 +245,10 @@ def _lengths(config: config_dict.ConfigDict, name_of: Callable[[str], str]) -> I
     }
     if model.same_length and model.memory_length == 0:
         yield f'{shown["same_length"]} needs a memory, and {shown["memory_length"]}'
-    if model.name == 'transformer_xl':
+    if model.name != 'compressive':
         for field, nothing in (('compressed_memory_length', 0), ('higher_memory_lengths', ())):
             if model[field]:
-                yield f'{shown[field]} means nothing to model.name=transformer_xl: set it to {nothing}'
+                yield f'{shown[field]} means nothing to model.name={model.name}: set it to {nothing}'
         return
     if model.memory_length < segment_length:
         yield f'{shown["memory_length"]} must be at least {shown["segment_length"]}, the block that gets compressed'

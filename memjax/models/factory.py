@@ -10,11 +10,18 @@ from ml_collections import config_dict
 from memjax.errors import ConfigError
 from memjax.models.compressive import CompressiveTransformer
 from memjax.models.contract import LanguageModel, Segment
+from memjax.models.lstm import LSTM
+from memjax.models.rmt import RecurrentMemoryTransformer
 from memjax.models.transformer_xl import TransformerXL
 from memjax.nn.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from memjax.nn.embeddings import Embedding, SoftmaxHead
 
-CORES = {'transformer_xl': TransformerXL, 'compressive': CompressiveTransformer}
+CORES = {
+    'transformer_xl': TransformerXL,
+    'compressive': CompressiveTransformer,
+    'rmt': RecurrentMemoryTransformer,
+    'lstm': LSTM,
+}
 
 
 def build_model(model: config_dict.ConfigDict) -> LanguageModel:

@@ -112,19 +112,26 @@ class TransformerXL(nn.Module):
           by layer, L).
         """
         memories = [fifo.forget(each, start_B) for each in _split(memory)]
-        x_BxTxD = self._placed(x_BxTxD, jnp.arange(x_BxTxD.shape[1]), train)
-        gathered = []
-        for stack, part, each, by_layer in self._stacks(memories):
-            shared = self._shared(part, each, x_BxTxD.shape[1], lengths_B, None, train)
-            x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
-            gathered.append(from_layers)
+        y_BxTxD, gathered = self._read(x_BxTxD, memories, lengths_B, train)
         memory = _join(
             fifo.push(each, inputs_LxBxTxD, candidates)
             for each, (inputs_LxBxTxD, candidates, _) in zip(memories, gathered, strict=True)
         )
         auxes = [aux for _, _, aux in gathered]
         stats = {name: jnp.concatenate([aux[name] for aux in auxes]) for name in auxes[0]}
-        return self._finish(x_BxTxD, train), memory, {name: stats[name].mean() for name in stats}, stats
+        return y_BxTxD, memory, {name: stats[name].mean() for name in stats}, stats
+
+    def _read(
+        self, x_BxTxD: jax.Array, memories: Sequence[fifo.Memory], lengths_B: jax.Array, train: bool
+    ) -> tuple[jax.Array, list[tuple]]:
+        """The last layer's states, and of each stack its layers' inputs, candidates and auxiliary losses."""
+        T, gathered = x_BxTxD.shape[1], []
+        x_BxTxD = self._placed(x_BxTxD, jnp.arange(T), train)
+        for stack, part, memory, by_layer in self._stacks(memories):
+            shared = self._shared(part, memory, T, lengths_B, None, train)
+            x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
+            gathered.append(from_layers)
+        return self._finish(x_BxTxD, train), gathered
 
     def open(self, memory: Memory, segment_length: int) -> OpenSegment:
         """Begins a segment that `step` reads token by token.

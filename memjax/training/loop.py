@@ -85,6 +85,7 @@ class Training:
             data.segment_length,
             training.segments_per_step,
             training.seed,
+            data.piece_length,
             jax.process_index(),
             jax.process_count(),
         )

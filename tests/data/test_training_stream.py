@@ -66,6 +66,19 @@ def stream_or_none(split, shape, **options):
         return None
 
 
+def test_pieces_are_read_as_documents_and_lose_no_target():
+    pieces = TrainingStream(split_of([50]), 2, 4, 1, seed=0, piece_length=12)
+    seen = [[], []]
+    for batch in take(pieces, 13):  # 49 pairs a row: four pieces of 12 and one of 1, in segments of 4
+        for row in range(2):
+            read = batch.inputs_SxBxT[0, row, : batch.lengths_SxB[0, row]].tolist()
+            assert batch.start_SxB[0, row] == (read[0] % 12 == 0)
+            assert batch.targets_SxBxT[0, row, : len(read)].tolist() == [token + 1 for token in read]
+            seen[row] += read
+    assert [sorted(row) for row in seen] == [list(range(49))] * 2
+    assert seen[0] != seen[1]
+
+
 @settings(deadline=None)
 @given(corpora, shapes)
 def test_every_row_reads_every_document_once_an_epoch(lengths, shape):

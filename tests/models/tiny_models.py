@@ -35,8 +35,10 @@ SHAPING = {
     'compression_rate',
     'compression_rate_by_layer',
     'higher_compression_rates',
+    'higher_memory_lengths',
     'num_layers',
     'largest_distance',
+    'num_memory_tokens',
     'position_encoding',
     'untie_r',
     'tie_embeddings',
@@ -67,8 +69,14 @@ ENCODED = [
     {'name': 'transformer_xl', 'position_encoding': 'absolute'},
     {'name': 'compressive', 'position_encoding': 'shaw', 'largest_distance': 30},
 ]
-FEW = [TXL[1], *CT_FEW, *CT_MORE[:2], *ENCODED[1:2]]
-OTHERS = [TXL[0], *CT_OTHERS, *CT_MORE[2:], ENCODED[0], *ENCODED[2:]]
+# Other ways to carry something from segment to segment.
+RECURRENT = [
+    {'name': 'rmt', 'num_memory_tokens': 2},
+    {'name': 'lstm'},
+    {'name': 'rmt', 'num_memory_tokens': 3, 'memory_length': 0, 'norm': 'post'},
+]
+FEW = [TXL[1], *CT_FEW, *CT_MORE[:2], *ENCODED[1:2], *RECURRENT[:2]]
+OTHERS = [TXL[0], *CT_OTHERS, *CT_MORE[2:], ENCODED[0], *ENCODED[2:], RECURRENT[2]]
 
 
 def each(fast: Sequence[dict[str, Any]], slow: Sequence[dict[str, Any]] = ()) -> pytest.MarkDecorator:
@@ -142,7 +150,7 @@ def model_of(**overrides: Any) -> LanguageModel:
     """The model alone."""
     section = base_config().model
     section.update({**TINY, **overrides})
-    if section.name == 'transformer_xl':
+    if section.name != 'compressive':
         section.compressed_memory_length = 0
     return build_model(section)
 
@@ -163,7 +171,8 @@ def random_params(**shaping: Any) -> dict:
 
 def levels_of(memory: Any) -> list[fifo.Fifo]:
     """All queues of a memory, whether its layers are one stack or several."""
-    return [level for part in (memory if isinstance(memory, tuple) else (memory,)) for level in part.levels]
+    parts = memory if isinstance(memory, tuple) else (getattr(memory, 'cached', memory),)
+    return [level for part in parts for level in getattr(part, 'levels', ())]
 
 
 def text(rows: int, length: int, seed: int = 0) -> np.ndarray:

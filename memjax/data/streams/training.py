@@ -43,6 +43,8 @@ class TrainingStream:
       over, and starts anew each time.
     - Of a split with several, every row reads all of them in an endless order of its own: in its epoch e, a permutation
       that is a function of (seed, row, e) alone. Documents of fewer than 2 symbols are left out.
+    - With a `piece_length`, documents of more pairs are cut into pieces of so many, each read as a document: rows of a
+      single stream then see all of it in a random order, instead of one place for a long time.
 
     Every process keeps the cursors of all B rows and reads the tokens of its own B / processes: laid side by side, the
     batches of the processes are those of one process, so that a run may resume on another number of them.
@@ -55,6 +57,7 @@ class TrainingStream:
         segment_length: int,
         segments_per_step: int,
         seed: int,
+        piece_length: int | None = None,
         process_index: int = 0,
         process_count: int = 1,
     ):
@@ -66,6 +69,7 @@ class TrainingStream:
           segment_length: T, in tokens.
           segments_per_step: S.
           seed: of the documents' order.
+          piece_length: pairs of a piece; None: documents are read whole.
           process_index: which rows to read.
           process_count: divides B.
 
@@ -91,6 +95,8 @@ class TrainingStream:
         begins, lasts = split.document_offsets[:-1], split.document_offsets[1:] - 1
         usable = lasts > begins
         self._begins, self._lasts = begins[usable], lasts[usable]
+        if piece_length is not None:
+            self._begins, self._lasts = _cut(self._begins, self._lasts, piece_length)
         self._one_document = len(self._begins) == 1
         if self._one_document:
             bounds = [int(self._lasts[0] - self._begins[0]) * b // batch_size for b in range(batch_size + 1)]
@@ -140,6 +146,13 @@ class TrainingStream:
                 targets_SxBxT[s, b, :length] = tokens[1:]
         weights_SxBxT = (np.arange(T) < lengths_SxB[..., None]).astype(np.float32)
         return Batch(inputs_SxBxT, targets_SxBxT, weights_SxBxT, start_SxB, lengths_SxB, rows.cursor())
+
+
+def _cut(begins: np.ndarray, lasts: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Spans of at most `length` pairs; the last symbol of one is the first of the next, so that no target is lost."""
+    pieces = [np.arange(begin, last, length) for begin, last in zip(begins, lasts, strict=True)]
+    ends = [np.minimum(starts + length, last) for starts, last in zip(pieces, lasts, strict=True)]
+    return np.concatenate(pieces), np.concatenate(ends)
 
 
 class _Rows:

@@ -1,0 +1,95 @@
+"""An LSTM language model's core (Hochreiter & Schmidhuber, 1997): the memory that the others are measured against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import struct
+
+from memjax.models.replay import RECURRENT_WARMUP
+
+
+@struct.dataclass
+class LSTMMemory:
+    """The cells' states."""
+
+    cell_LxBxD: jax.Array
+    hidden_LxBxD: jax.Array
+
+
+@struct.dataclass
+class OpenLSTM:
+    """A segment that is being read: an LSTM needs no more than its memory."""
+
+    memory: LSTMMemory
+
+
+class LSTM(nn.Module):
+    """Layers of LSTM cells of the model's width, with dropout between them.
+
+    Attributes:
+      config: the model section, frozen.
+    """
+
+    config: Any
+
+    def setup(self):
+        dtype = jnp.dtype(self.config.dtype)
+        self.layers = [
+            nn.RNN(nn.OptimizedLSTMCell(self.config.model_dim, dtype=dtype), return_carry=True)
+            for _ in range(self.config.num_layers)
+        ]
+        self.dropout = nn.Dropout(self.config.dropout_rate)
+
+    @property
+    def span(self) -> int:
+        """Tokens to read before memory is what it would have been, for all that shows."""
+        return RECURRENT_WARMUP
+
+    @property
+    def temporal_range(self) -> None:
+        """Without a bound."""
+        return None
+
+    def init_memory(self, batch_size: int) -> LSTMMemory:
+        """States of zeros; needs no parameters."""
+        shape = (self.config.num_layers, batch_size, self.config.model_dim)
+        zeros = jnp.zeros(shape, jnp.dtype(self.config.dtype))
+        return LSTMMemory(cell_LxBxD=zeros, hidden_LxBxD=zeros)
+
+    def __call__(
+        self, x_BxTxD: jax.Array, start_B: jax.Array, memory: LSTMMemory, lengths_B: jax.Array, train: bool
+    ) -> tuple[jax.Array, LSTMMemory, dict[str, jax.Array], dict[str, jax.Array]]:
+        """Reads one segment of states; what follows a row's padding begins anew, so that padding needs no care."""
+        del lengths_B
+        memory = jax.tree.map(lambda state: jnp.where(start_B[:, None], jnp.zeros_like(state), state), memory)
+        carries = []
+        for layer, carry in zip(self.layers, self._carries(memory), strict=True):
+            carry, x_BxTxD = layer(x_BxTxD, initial_carry=carry)
+            x_BxTxD = self.dropout(x_BxTxD, deterministic=not train)
+            carries.append(carry)
+        return x_BxTxD, _stacked(carries), {}, {}
+
+    def open(self, memory: LSTMMemory, segment_length: int) -> OpenLSTM:
+        """Begins a segment that `step` reads token by token."""
+        del segment_length
+        return OpenLSTM(memory)
+
+    def step(self, x_Bx1xD: jax.Array, state: OpenLSTM) -> tuple[jax.Array, OpenLSTM]:
+        """Reads one token."""
+        x_BxD, carries = x_Bx1xD[:, 0], []
+        for layer, carry in zip(self.layers, self._carries(state.memory), strict=True):
+            carry, x_BxD = layer.cell(carry, x_BxD)
+            carries.append(carry)
+        return x_BxD[:, None], OpenLSTM(_stacked(carries))
+
+    def _carries(self, memory: LSTMMemory) -> list[tuple[jax.Array, jax.Array]]:
+        return list(zip(memory.cell_LxBxD, memory.hidden_LxBxD, strict=True))
+
+
+def _stacked(carries: list[tuple[jax.Array, jax.Array]]) -> LSTMMemory:
+    cells, hiddens = zip(*carries, strict=True)
+    return LSTMMemory(cell_LxBxD=jnp.stack(cells), hidden_LxBxD=jnp.stack(hiddens))

@@ -1,0 +1,75 @@
+"""Recurrent Memory Transformer (Bulatov et al., arXiv 2207.06881), alone or on top of Transformer-XL's memory.
+
+A few memory tokens stand at both ends of the segment: the first ones hold what the segment before wrote, the last ones
+begin as the same states and become, after all layers, what the next segment reads. The gradient goes through them to
+earlier segments of the same step.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import struct
+
+from memjax.memory import fifo
+from memjax.models.replay import RECURRENT_WARMUP, Replay
+from memjax.models.transformer_xl import TransformerXL
+
+
+@struct.dataclass
+class RecurrentMemory:
+    """What one segment leaves for the next."""
+
+    cached: fifo.Memory  # Transformer-XL's, of length 0 for the plain model
+    written_BxMxD: jax.Array  # compute dtype
+    is_empty_B: jax.Array  # bool, nothing is written yet: the learned initial tokens are read
+
+
+class RecurrentMemoryTransformer(Replay, TransformerXL):
+    """The core: Transformer-XL whose segments have memory tokens at both ends."""
+
+    def setup(self):
+        super().setup()
+        shape = (self.config.num_memory_tokens, self.config.model_dim)
+        self.initial_MxD = self.param('memory_tokens', nn.initializers.normal(1.0), shape, jnp.float32)
+
+    @property
+    def span(self) -> int:
+        """Tokens to read before memory is what it would have been, for all that shows."""
+        return self.config.memory_length + RECURRENT_WARMUP
+
+    @property
+    def temporal_range(self) -> None:
+        """Without a bound."""
+        return None
+
+    def init_memory(self, batch_size: int) -> RecurrentMemory:
+        """An empty memory; needs no parameters."""
+        shape = (batch_size, self.config.num_memory_tokens, self.config.model_dim)
+        return RecurrentMemory(
+            cached=super().init_memory(batch_size),
+            written_BxMxD=jnp.zeros(shape, jnp.dtype(self.config.dtype)),
+            is_empty_B=jnp.ones((batch_size,), bool),
+        )
+
+    def __call__(
+        self, x_BxTxD: jax.Array, start_B: jax.Array, memory: RecurrentMemory, lengths_B: jax.Array, train: bool
+    ) -> tuple[jax.Array, RecurrentMemory, dict[str, jax.Array], dict[str, jax.Array]]:
+        """Reads one segment of states (see `TransformerXL.__call__`)."""
+        M, T = self.config.num_memory_tokens, x_BxTxD.shape[1]
+        is_empty_B = memory.is_empty_B | start_B
+        tokens_BxMxD = jnp.where(
+            is_empty_B[:, None, None], self.initial_MxD.astype(x_BxTxD.dtype), memory.written_BxMxD
+        )
+        cached = fifo.forget(memory.cached, start_B)
+        y_BxNxD, [(inputs_LxBxNxD, _, _)] = self._read(
+            jnp.concatenate([tokens_BxMxD, x_BxTxD, tokens_BxMxD], axis=1), [cached], lengths_B, train
+        )
+        memory = RecurrentMemory(
+            # The text alone is cached: its tokens are as far from the next segment's as their distance says.
+            cached=fifo.push(cached, inputs_LxBxNxD[:, :, M : M + T]),
+            written_BxMxD=y_BxNxD[:, M + T :],
+            is_empty_B=jnp.zeros_like(is_empty_B),
+        )
+        return y_BxNxD[:, M : M + T], memory, {}, {}
