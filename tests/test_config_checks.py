@@ -180,6 +180,18 @@ def test_bands_rise_below_the_vocabulary_and_have_a_width():
     assert 'there is one band' in complaint(model__adaptive_div=2)
 
 
+def test_memory_tokens_are_for_rmt_and_attention_for_what_goes_by_it():
+    plain = {'model__compressed_memory_length': 0}
+    check(changed(**plain, model__name='rmt', model__num_memory_tokens=10))
+    check(changed(**plain, model__name='lstm'))
+    assert complaint(**plain, model__name='rmt').endswith('with model.name=rmt: rmt alone has some')
+    assert complaint(model__num_memory_tokens=3).startswith('model.num_memory_tokens=3 with model.name=compressive')
+    assert complaint(**plain, model__name='lstm', model__compression='most_used') == (
+        'model.compression=most_used goes by attention, and model.name=lstm has none'
+    )
+    assert complaint(model__name='lstm').startswith('model.compressed_memory_length=128 means nothing to')
+
+
 def test_a_compressor_that_nothing_would_train_is_refused():
     alone = {'model__compression_loss': 'none', 'training__segments_per_step': 1}
     for compression in ('conv', 'dilated_conv'):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny_models import CT, FEW, OTHERS, VOCAB, T, cut, each, text, tiny
+from tiny_models import CT, ENCODED, FEW, OTHERS, VOCAB, T, cut, each, text, tiny
 
 ROWS = 2
 SEGMENTS = 9
@@ -29,7 +29,8 @@ def test_a_start_hides_the_past_of_its_row_only(variant):
     np.testing.assert_array_equal(changed[0], logits[0])
     unbroken, _ = built.read_text(cut(tokens))
     np.testing.assert_array_equal(unbroken[0], logits[0])
-    assert (unbroken[1, START * T :][:T] != logits[1, START * T :][:T]).any(axis=-1).all()
+    if variant != ENCODED[0]:  # which has no memory
+        assert (unbroken[1, START * T :][:T] != logits[1, START * T :][:T]).any(axis=-1).all()
 
 
 @each(FEW, OTHERS)
