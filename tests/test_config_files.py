@@ -39,6 +39,7 @@ def test_a_config_says_what_it_reproduces_and_how_to_run_it(name):
     ('compressive', 'plain', 'differ'),
     [
         ('demo_ct', 'demo_txl', set()),
+        ('needle_ct', 'needle_txl', set()),
         ('enwik8_ct_tiny', 'enwik8_txl_tiny', {'eval.memory_length', 'eval.compressed_memory_length'}),
     ],
 )

@@ -107,11 +107,15 @@ class Enwik8(_TextBuilder, skip_registration=True):
     """enwik8, one document a split."""
 
 
+class Needle(_TextBuilder, skip_registration=True):
+    """Made-up documents in which values are to be recalled."""
+
+
 class Files(_TextBuilder, skip_registration=True):
     """A user's own text, a document a file."""
 
 
-_BUILDERS = {builder.name: builder for builder in (Kjv, Enwik8, Files)}
+_BUILDERS = {builder.name: builder for builder in (Kjv, Enwik8, Needle, Files)}
 
 
 def _shards(spans: tuple[Span, ...]) -> list[list[tuple[int, Span]]]:

@@ -12,6 +12,7 @@ from ml_collections import config_dict
 from memjax.data.enwik8 import OFFICIAL_URL, enwik8_source, is_local
 from memjax.data.files import files_source
 from memjax.data.kjv import REQUIREMENT, kjv_source
+from memjax.data.needle import needle_source
 from memjax.data.sources import Source
 from memjax.errors import DataError
 
@@ -49,6 +50,12 @@ def _open_kjv(data: config_dict.ConfigDict, location: str | None, scratch: Path,
     return kjv_source()
 
 
+def _open_needle(data: config_dict.ConfigDict, location: str | None, scratch: Path, progress: bool) -> Source:
+    if location is not None:
+        raise DataError(f'the corpus needle is made up and takes no source (got {location})')
+    return needle_source()
+
+
 def _open_enwik8(data: config_dict.ConfigDict, location: str | None, scratch: Path, progress: bool) -> Source:
     return enwik8_source(location, scratch, progress)
 
@@ -80,6 +87,17 @@ _ALL = (
         open_source=_open_enwik8,
         split_rule=lambda data: 'bytes_90_5_5',
         downloads=lambda location: not is_local(location),
+        fixed_text=True,
+    ),
+    CorpusSpec(
+        name='needle',
+        description='Noise in which values are stored, and asked for 8 to 1,024 symbols later: 2,000 documents.',
+        homepage='',
+        licence='made by this project',
+        conventions=('bytes',),
+        open_source=_open_needle,
+        split_rule=lambda data: 'documents_90_5_5',
+        downloads=lambda location: False,
         fixed_text=True,
     ),
     CorpusSpec(

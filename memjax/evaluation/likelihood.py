@@ -33,6 +33,7 @@ class Score:
       warmup: tokens that a row reads unscored before a part that begins within a document.
       seconds: wall time, compilation included.
       per_token: float32 [targets], nats of each in the order of the text, NaN where unscored; None unless kept.
+      is_likeliest: bool [targets], whether the target was the likeliest of all symbols; None unless kept.
     """
 
     nll_nats: float
@@ -41,6 +42,7 @@ class Score:
     warmup: int
     seconds: float
     per_token: np.ndarray | None
+    is_likeliest: np.ndarray | None = None
 
     @property
     def loss(self) -> float:
@@ -54,23 +56,28 @@ class Scorer:
     Compiled once for its shapes; use one for all evaluations of a training.
     """
 
-    def __init__(self, config: config_dict.ConfigDict, mesh: jax.sharding.Mesh | None = None):
+    def __init__(self, config: config_dict.ConfigDict, mesh: jax.sharding.Mesh | None = None, likeliest: bool = False):
         """Builds the evaluation model.
 
         Args:
           config: a whole config.
           mesh: rows are split over it if they divide; None: the default device.
+          likeliest: whether scores kept by token say if the target was the likeliest symbol.
         """
+        self._likeliest = likeliest
         self._config = evaluation_config(config)
         self._model = build_model(self._config.model)
         self._batch_size = self._config.data.batch_size
         self._row_sharding, whole = _row_shardings(mesh, self._batch_size)
 
         def read(params: Any, segment: Segment, memory: Any):
-            output, memory = self._model.apply({'params': params}, segment, memory)
-            return output.nll_BxT, memory
+            output, memory = self._model.apply({'params': params}, segment, memory, return_logits=likeliest)
+            is_likeliest_BxT = None
+            if likeliest:
+                is_likeliest_BxT = output.logits_BxTxV.argmax(axis=-1) == segment.targets_BxT
+            return (output.nll_BxT, is_likeliest_BxT), memory
 
-        out = None if whole is None else (whole, None)
+        out = None if whole is None else ((whole, whole if likeliest else None), None)
         self._read = jax.jit(read, donate_argnums=2, out_shardings=out)
         # Made by a program, so that on a mesh of several processes each has its part.
         self._empty_memory = jax.jit(lambda: self._model.init_memory(self._batch_size), out_shardings=whole)
@@ -99,26 +106,30 @@ class Scorer:
         else:
             stream = WindowStream(split, self._batch_size, segment_length, stride)
         per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
+        is_likeliest = np.zeros(split.num_targets, bool) if keep_tokens and self._likeliest else None
         memory = self._empty_memory()
         total, scored, pending = 0.0, 0, []
 
-        def fetch(segment: EvaluationSegment, nll_BxT: jax.Array) -> None:
+        def fetch(segment: EvaluationSegment, results: tuple[jax.Array, jax.Array | None]) -> None:
             nonlocal total, scored
             is_scored = segment.weights_BxT > 0
-            nll = np.asarray(nll_BxT)[is_scored]
+            nll = np.asarray(results[0])[is_scored]
             total += float(nll.sum(dtype=np.float64))
             scored += nll.size
             if per_token is not None:
                 per_token[segment.target_index_BxT[is_scored]] = nll
+            if is_likeliest is not None:
+                is_likeliest[segment.target_index_BxT[is_scored]] = np.asarray(results[1])[is_scored]
 
         for segment in itertools.islice(stream, max_segments):
-            nll_BxT, memory = self._read(params, self._put(segment), memory)
-            pending.append((segment, nll_BxT))
+            results, memory = self._read(params, self._put(segment), memory)
+            pending.append((segment, results))
             if len(pending) > _IN_FLIGHT:
                 fetch(*pending.pop(0))
         for item in pending:
             fetch(*item)
-        return Score(total, split.num_targets, scored, stream.warmup, time.monotonic() - began, per_token)
+        seconds = time.monotonic() - began
+        return Score(total, split.num_targets, scored, stream.warmup, seconds, per_token, is_likeliest)
 
     def _put(self, segment: EvaluationSegment) -> Segment:
         arrays = segment._asdict()

@@ -100,6 +100,16 @@ def test_sweep_refuses_what_it_cannot_score(refusal, workdir):
     assert 'must be at least 1' in refusal('sweep', *run, '--what=batch_size', '--values=4,0')
 
 
+def test_needle_hands_over_the_split(launch, stand_in, refusal, workdir):
+    calls = stand_in('memjax.evaluation.needle', 'probe_run', result={})
+    code, _, err = launch('needle', f'--workdir={workdir}', '--split=test', '--step=best', '--data_dir=/d')
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert (call['workdir'], call['data_dir']) == (epath.Path(workdir), epath.Path('/d'))
+    assert (call['split'], call['step']) == ('test', 'best')
+    assert refusal('needle', f'--workdir={workdir}').startswith('--split is needed')
+
+
 def test_convert_hands_over_the_file_and_the_config(launch, stand_in, refusal, tmp_path):
     calls = stand_in('memjax.evaluation.convert', 'convert_run')
     code, _, err = launch('convert', DEMO, '--source=~/w.npz', '--workdir=/w', '--config.model.norm=post')

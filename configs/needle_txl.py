@@ -1,0 +1,26 @@
+"""Transformer-XL on the needle probe, at the same cost of attention as `needle_ct`: n_m + n_cm = 64 plain slots.
+
+Row: none, a probe.
+Reported figure: none.
+Hardware and time: 2 CPU cores, minutes.
+
+  python launch/train.py --config=configs/needle_txl.py
+  python launch/needle.py --workdir=runs/needle_txl --split=test
+"""
+
+import pathlib
+
+from ml_collections import config_dict
+
+from memjax.config import from_file
+
+
+def get_config() -> config_dict.ConfigDict:
+    """The config: that of its partner, its slots all plain."""
+    config = from_file(pathlib.Path(__file__).with_name('needle_ct.py'))
+    config.name = 'needle_txl'
+    model = config.model
+    model.name = 'transformer_xl'
+    model.memory_length += model.compressed_memory_length
+    model.compressed_memory_length = 0
+    return config
