@@ -35,7 +35,8 @@ def _table(figures: dict) -> str:
         else:
             rows.append((name.replace('_', ' '), value))
     width = max(len(name) for name, _ in rows)
-    return '\n'.join(f'{name:<{width}}  {value:>18,}' for name, value in rows)
+    shown = [(name, 'without a bound' if value is None else f'{value:,}') for name, value in rows]
+    return '\n'.join(f'{name:<{width}}  {value:>18}' for name, value in shown)
 
 
 COMMAND = command_line.Command(__doc__, FLAGS, command_line.config_from_file, run)

@@ -22,7 +22,7 @@ def plan(config: config_dict.ConfigDict) -> dict[str, Any]:
         left out;
       `training_flops_per_token`: of the gradient of a training step, forward and backward, auxiliary losses and
         recomputation included;
-      `temporal_range`: tokens back that the last layer can be reached from, L (n_m + c n_cm);
+      `temporal_range`: tokens back that the last layer can be reached from, L (n_m + c n_cm); None: no bound;
       `memory_state_bytes`: of the whole batch's memory.
     """
     model = build_model(config.model)

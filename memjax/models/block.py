@@ -134,7 +134,9 @@ class TransformerXLBlock(nn.Module):
         )
         usage_BxN = self.usage(weights_BxHxTxN, shared.lengths_B)
         candidates = self.compress(memory, inputs_BxTxD.shape[1], usage_BxN, shared.segments_B)
-        aux = self.auxiliary_losses(inputs_BxTxD, memory, candidates, shared) if train else {}
+        aux = {}
+        if train or self.is_initializing():  # a loss may have parameters of its own
+            aux = self.auxiliary_losses(inputs_BxTxD, memory, candidates, shared)
         return x_BxTxD, (inputs_BxTxD, candidates, aux)
 
     def open(self, empty: None, memory: LayerMemory, tables: PositionTables, segment_length: int):

@@ -9,6 +9,7 @@ import pytest
 
 from memjax.data import builders
 from memjax.data.builders import Records, write_records
+from memjax.data.corpora import CORPORA
 from memjax.data.files import files_source
 from memjax.data.sources import SPLITS
 from memjax.errors import DataError
@@ -102,3 +103,7 @@ def test_tensorflow_is_not_imported(tmp_path):
         'assert not {"tensorflow", "jax"} & set(sys.modules)\n'
     )
     subprocess.run((sys.executable, '-c', program, tmp_path), check=True)
+
+
+def test_every_corpus_has_a_builder():
+    assert builders._BUILDERS.keys() == CORPORA.keys()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import pytest
+from variants import VARIANTS
 
 from memjax.config import base_config, from_file
 from memjax.evaluation.flops import count_flops
@@ -58,3 +59,16 @@ def test_convolutions_are_counted():
         return jax.lax.conv_general_dilated(x, kernel, (1,), 'VALID', dimension_numbers=('NWC', 'WIO', 'NWC'))
 
     assert count_flops(convolve, x, kernel) == 2 * (2 * 8 * 8) * (3 * 6)
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_every_model_can_be_planned(tiny_config, variant):
+    tiny_config.model.update(VARIANTS[variant])
+    planned = plan(tiny_config)
+    assert planned['parameters'] == sum(planned['parameters_by_module'].values())
+    assert 2 * planned['flops_per_token'] < planned['training_flops_per_token'] < 5 * planned['flops_per_token']
+    ranges = {
+        'rates by layer': (8 + 2 * 4) + (8 + 4 * 4), 'levels': 2 * (8 + 2 * 4 + 2 * 2 * 2), 'rmt': None, 'lstm': None,
+        'random': 2 * (8 + 2 * 4), 'dilated': 2 * (8 + 2 * 4),
+    }  # fmt: skip
+    assert planned['temporal_range'] == ranges.get(variant, 2 * 8)

@@ -9,6 +9,7 @@ import signal
 import jax
 import numpy as np
 import pytest
+from variants import VARIANTS
 
 from memjax.config import to_json
 from memjax.errors import CheckpointError, ConfigError, DataError, TrainingError, WorkdirError
@@ -143,6 +144,18 @@ def test_killed_and_resumed_equals_never_stopped(
         train(tiny_config, tmp_path, data_dir)
     train(tiny_config, tmp_path, data_dir)
     assert_same_run(tmp_path, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_any_model_resumes_as_if_never_stopped(tiny_config, data_dir, tmp_path, before_step, variant):
+    tiny_config.model.update(VARIANTS[variant])
+    train(tiny_config, tmp_path / 'whole', data_dir)
+    before_step(7, kill)
+    with pytest.raises(KilledError):
+        train(tiny_config, tmp_path / 'broken', data_dir)
+    train(tiny_config, tmp_path / 'broken', data_dir)
+    assert_same_run(tmp_path / 'broken', tmp_path / 'whole')
 
 
 @pytest.mark.parametrize(('number', 'code'), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

@@ -11,6 +11,7 @@ import types
 import jax
 import numpy as np
 import pytest
+from variants import VARIANTS
 
 from memjax.config import base_config, to_json
 from memjax.errors import ConfigError
@@ -68,6 +69,15 @@ def test_every_mesh_equals_1(sharded_config, data_dir, tmp_path, model):
     if model == 'transformer_xl':
         as_transformer_xl(sharded_config)
     assert_meshes_equal_one_device(sharded_config, data_dir, tmp_path, ['8,1,1', '1,8,1', '4,1,2', '1,4,2'])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_any_model_on_a_mesh_of_8_devices_equals_1(sharded_config, data_dir, tmp_path, variant):
+    sharded_config.model.update(VARIANTS[variant])
+    if sharded_config.model.compression_loss == 'none':
+        sharded_config.training.segments_per_step = 2
+    assert_meshes_equal_one_device(sharded_config, data_dir, tmp_path, ['2,2,2'])
 
 
 def fake_mesh(**sizes):
