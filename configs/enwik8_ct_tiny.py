@@ -23,13 +23,13 @@ def get_config() -> config_dict.ConfigDict:
 
     config.data.name = 'enwik8'
     config.data.convention = 'bytes'
-    config.data.batch_size = 8
+    config.data.batch_size = 4
     config.data.segment_length = 96
     config.data.piece_length = 96 * 50  # few rows of one stream would learn the places where they are, not the language
 
     model = config.model
     model.name = 'compressive'
-    model.num_layers = 3
+    model.num_layers = 2
     model.num_heads = 3
     model.model_dim = 192
     model.mlp_dim = 768
@@ -37,19 +37,19 @@ def get_config() -> config_dict.ConfigDict:
     model.compressed_memory_length = 144
     model.compression_rate = 3
     model.init_scale = 0.06
-    model.layer_unroll = 3
+    model.layer_unroll = 2
 
     training = config.training
-    training.num_steps = training.decay_steps = 9_000
-    training.warmup_steps = 100
-    training.learning_rate = 1.5e-3
+    training.num_steps = training.decay_steps = 24_000
+    training.warmup_steps = 200
+    training.learning_rate = 1.2e-3
     training.adam_b2 = 0.99
-    training.log_every = 100
-    training.eval_every = 1_500
+    training.log_every = 200
+    training.eval_every = 4_000
     training.eval_segments = 30
     training.checkpoint_every = 1_000
 
-    config.eval.batch_size = 16
+    config.eval.batch_size = 32
     config.eval.compressed_memory_length = 384
     config.eval.compressors = ('gzip', 'bzip2', 'xz_extreme', 'ppmd')
     return config
