@@ -80,7 +80,8 @@ class Scorer:
         out = None if whole is None else ((whole, whole if likeliest else None), None)
         self._read = jax.jit(read, donate_argnums=2, out_shardings=out)
         # Made by a program, so that on a mesh of several processes each has its part.
-        self._empty_memory = jax.jit(lambda: self._model.init_memory(self._batch_size), out_shardings=whole)
+        # Parameters do not change, so that memory is projected once.
+        self._empty_memory = jax.jit(self._cached_memory, out_shardings=whole)
 
     @property
     def warmup(self) -> int:
@@ -107,7 +108,7 @@ class Scorer:
             stream = WindowStream(split, self._batch_size, segment_length, stride)
         per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
         is_likeliest = np.zeros(split.num_targets, bool) if keep_tokens and self._likeliest else None
-        memory = self._empty_memory()
+        memory = self._empty_memory(params)
         total, scored, pending = 0.0, 0, []
 
         def fetch(segment: EvaluationSegment, results: tuple[jax.Array, jax.Array | None]) -> None:
@@ -130,6 +131,10 @@ class Scorer:
             fetch(*item)
         seconds = time.monotonic() - began
         return Score(total, split.num_targets, scored, stream.warmup, seconds, per_token, is_likeliest)
+
+    def _cached_memory(self, params: Any) -> Any:
+        memory = self._model.init_memory(self._batch_size)
+        return self._model.apply({'params': params}, memory, self._config.data.segment_length, method='cache')
 
     def _put(self, segment: EvaluationSegment) -> Segment:
         arrays = segment._asdict()

@@ -9,23 +9,38 @@ Shapes: L layers, B rows, T segment, M slots of a level, D model.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 
 @struct.dataclass
+class Projected:
+    """States with what attention makes of them, while the parameters do not change. Without L inside a layer."""
+
+    states_LxBxMxD: jax.Array | None  # only where they are still to be compressed
+    keys_LxBxMxHxK: jax.Array
+    values_LxBxMxHxK: jax.Array
+
+
+# What slots hold. Everything here moves all arrays of it alike.
+Slots = jax.Array | Projected
+
+
+@struct.dataclass
 class Fifo:
     """One level. Valid slots are the last `count_B` ones; what lies before them is never read."""
 
-    slots_LxBxMxD: jax.Array  # compute dtype
+    slots_LxBxMxD: Slots  # compute dtype
     count_B: jax.Array  # int32, valid slots
     ages_LxBxM: jax.Array | None  # int32, twice the mean age in tokens (see `push`); None at level 0, where it is known
 
     @property
     def length(self) -> int:
         """M, the number of slots."""
-        return self.slots_LxBxMxD.shape[2]
+        return jax.tree.leaves(self.slots_LxBxMxD)[0].shape[2]
 
     def valid_BxM(self) -> jax.Array:
         """Which slots hold something."""
@@ -38,13 +53,14 @@ class Memory:
 
     levels: tuple[Fifo, ...]
     segments_B: jax.Array  # int32, segments read since the row's document began
+    positions: Any = None  # the projected encodings of a segment's distances, by layer, where slots are projected
 
 
 @struct.dataclass
 class Candidate:
     """The compressed block that enters a level if the block it was made of leaves the level before."""
 
-    slots_LxBxCxD: jax.Array
+    slots_LxBxCxD: Slots
     ages_LxBxC: jax.Array
 
 
@@ -68,12 +84,12 @@ def empty_memory(
 def forget(memory: Memory, start_B: jax.Array) -> Memory:
     """Empties the rows that begin a new document."""
     levels = tuple(level.replace(count_B=jnp.where(start_B, 0, level.count_B)) for level in memory.levels)
-    return Memory(levels=levels, segments_B=jnp.where(start_B, 0, memory.segments_B))
+    return memory.replace(levels=levels, segments_B=jnp.where(start_B, 0, memory.segments_B))
 
 
 def push(
     memory: Memory,
-    inputs_LxBxTxD: jax.Array,
+    inputs_LxBxTxD: Slots,
     candidates: tuple[Candidate, ...] = (),
     keep_B: jax.Array | None = None,
 ) -> Memory:
@@ -94,7 +110,7 @@ def push(
     """
     if len(candidates) != len(memory.levels) - 1:
         raise ValueError(f'{len(memory.levels)} levels need {len(memory.levels) - 1} candidates, not {len(candidates)}')
-    segment_length = inputs_LxBxTxD.shape[2]
+    segment_length = jax.tree.leaves(inputs_LxBxTxD)[0].shape[2]
     newest = memory.levels[0]
     batch_size = newest.count_B.shape[0]
     enters_B = jnp.ones((batch_size,), bool)
@@ -105,11 +121,11 @@ def push(
             enters_B = enters_B & keep_B
         moved = _append(level, candidate.slots_LxBxCxD, candidate.ages_LxBxC, enters_B)
         levels.append(moved.replace(ages_LxBxM=moved.ages_LxBxM + 2 * segment_length))
-    return Memory(levels=tuple(levels), segments_B=memory.segments_B + 1)
+    return memory.replace(levels=tuple(levels), segments_B=memory.segments_B + 1)
 
 
-def _append(level: Fifo, new_LxBxTxD: jax.Array, ages_LxBxT: jax.Array | None, enters_B: jax.Array) -> Fifo:
-    length, added = level.length, new_LxBxTxD.shape[2]
+def _append(level: Fifo, new_LxBxTxD: Slots, ages_LxBxT: jax.Array | None, enters_B: jax.Array) -> Fifo:
+    length, added = level.length, jax.tree.leaves(new_LxBxTxD)[0].shape[2]
 
     def shifted(old: jax.Array, new: jax.Array) -> jax.Array:
         moved = jnp.concatenate([old, new.astype(old.dtype)], axis=2)[:, :, added:]
@@ -119,7 +135,7 @@ def _append(level: Fifo, new_LxBxTxD: jax.Array, ages_LxBxT: jax.Array | None, e
         return jnp.where(enters, moved, old)
 
     return Fifo(
-        slots_LxBxMxD=shifted(level.slots_LxBxMxD, new_LxBxTxD),
+        slots_LxBxMxD=jax.tree.map(shifted, level.slots_LxBxMxD, new_LxBxTxD),
         count_B=jnp.where(enters_B, jnp.minimum(level.count_B + added, length), level.count_B),
         ages_LxBxM=None if ages_LxBxT is None else shifted(level.ages_LxBxM, ages_LxBxT),
     )

@@ -21,9 +21,10 @@ NORM_EPSILON = 1e-5
 class LayerMemory:
     """One layer's part of a memory, levels from the newest to the oldest."""
 
-    slots: tuple[jax.Array, ...]  # B x M x D each
+    slots: tuple[fifo.Slots, ...]  # B x M x D each
     ages: tuple[jax.Array | None, ...]  # B x M each
     layer: jax.Array  # int32 scalar, which layer this is
+    positions: PositionTables | None  # projected, where slots are
 
 
 @struct.dataclass
@@ -77,6 +78,11 @@ def make_biases(module: nn.Module, config: Any) -> Biases:
     return Biases(u=bias('u'), v=bias('v'), far_v=bias('far_v') if far else None)
 
 
+def is_projected(memory: LayerMemory) -> bool:
+    """Whether the memory holds keys and values."""
+    return isinstance(memory.slots[0], fifo.Projected)
+
+
 class TransformerXLBlock(nn.Module):
     """One layer: attention over [memory, segment] and a feed-forward sublayer, pre- or post-norm.
 
@@ -116,18 +122,18 @@ class TransformerXLBlock(nn.Module):
         """Reads a segment.
 
         Returns:
-          The layer's output, then what the core gathers: the attention's inputs B x T x D, the candidates for the
-          compressed levels, and auxiliary losses.
+          The layer's output, then what the core gathers: what enters the memory (the attention's inputs B x T x D), the
+          candidates for the compressed levels, and auxiliary losses.
         """
         inputs_BxTxD = self._attention_input(x_BxTxD)
-        past_keys, past_values = self.attention.project(self._past(memory))
+        past_keys, past_values = self._past(memory)
         keys, values = self.attention.project(inputs_BxTxD)
         x_BxTxD, weights_BxHxTxN = self._after_inputs(
             x_BxTxD,
             inputs_BxTxD,
             jnp.concatenate([past_keys, keys], axis=1),
             jnp.concatenate([past_values, values], axis=1),
-            self.attention.project_positions(shared.tables),
+            self._positions(memory, shared.tables),
             self._far_ages(memory),
             shared,
             train,
@@ -137,20 +143,33 @@ class TransformerXLBlock(nn.Module):
         aux = {}
         if train or self.is_initializing():  # a loss may have parameters of its own
             aux = self.auxiliary_losses(inputs_BxTxD, memory, candidates, shared)
-        return x_BxTxD, (inputs_BxTxD, candidates, aux)
+        return x_BxTxD, (self._held(memory, 0, inputs_BxTxD, keys, values), candidates, aux)
+
+    def cache(self, empty: None, memory: LayerMemory, tables: PositionTables):
+        """The same memory with everything projected that does not change with a segment (`empty`: the scan's carry)."""
+        slots = []
+        for level, states_BxMxD in enumerate(memory.slots):
+            keys, values = self.attention.project(states_BxMxD)
+            slots.append(fifo.Projected(states_BxMxD if self.keeps_states(level) else None, keys, values))
+        return empty, (tuple(slots), self.attention.project_positions(tables))
+
+    def keeps_states(self, level: int) -> bool:
+        """Whether the states of a level are needed once they are projected; in Transformer-XL they never are."""
+        del level
+        return False
 
     def open(self, empty: None, memory: LayerMemory, tables: PositionTables, segment_length: int):
         """Projects memory and positions once for the tokens of a segment to come (`empty` is the scan's carry)."""
-        past_keys, past_values = self.attention.project(self._past(memory))
+        past_keys, past_values = self._past(memory)
         room = ((0, 0), (0, segment_length), (0, 0), (0, 0))
-        batch_size, _, model_dim = memory.slots[0].shape
+        batch_size = past_keys.shape[0]
         num_keys = past_keys.shape[1] + segment_length
         cache = LayerCache(
             keys_BxNxHxK=jnp.pad(past_keys, room),
             values_BxNxHxK=jnp.pad(past_values, room),
-            projected=self.attention.project_positions(tables),
+            projected=self._positions(memory, tables),
             far_ages_BxC=self._far_ages(memory),
-            inputs_BxTxD=jnp.zeros((batch_size, segment_length, model_dim), past_keys.dtype),
+            inputs_BxTxD=jnp.zeros((batch_size, segment_length, self.config.model_dim), past_keys.dtype),
             usage_BxN=self.usage(jnp.zeros((batch_size, 1, 1, num_keys)), jnp.ones((batch_size,), jnp.int32)),
         )
         return empty, cache
@@ -183,8 +202,11 @@ class TransformerXLBlock(nn.Module):
         return x_Bx1xD, cache
 
     def close(self, empty: None, memory: LayerMemory, cache: LayerCache, segments_B: jax.Array):
-        """The candidates for the compressed levels once the open segment is full."""
-        return empty, self.compress(memory, cache.inputs_BxTxD.shape[1], cache.usage_BxN, segments_B)
+        """What enters the memory and the candidates for the compressed levels, once the open segment is full."""
+        T = cache.inputs_BxTxD.shape[1]
+        keys, values = cache.keys_BxNxHxK[:, -T:], cache.values_BxNxHxK[:, -T:]
+        held = self._held(memory, 0, cache.inputs_BxTxD, keys, values)
+        return empty, (held, self.compress(memory, T, cache.usage_BxN, segments_B))
 
     def usage(self, weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array | None:
         """What compression wants to know of how much each key was attended to, B x N; Transformer-XL nothing."""
@@ -205,19 +227,37 @@ class TransformerXLBlock(nn.Module):
         del inputs_BxTxD, memory, candidates, shared
         return {}
 
-    def frozen_levels(self, memory: LayerMemory) -> tuple[jax.Array, ...]:
+    def frozen_levels(self, memory: LayerMemory) -> tuple[fifo.Slots, ...]:
         """The levels' slots as attention reads them: no gradient goes back into an earlier segment."""
         return jax.lax.stop_gradient(memory.slots)
 
     def _attention_input(self, x_BxTxD: jax.Array) -> jax.Array:
         return self.attention_norm(x_BxTxD) if self.config.norm == 'pre' else x_BxTxD
 
-    def _past(self, memory: LayerMemory) -> jax.Array:
-        return jnp.concatenate(self.frozen_levels(memory)[::-1], axis=1)
+    def _past(self, memory: LayerMemory) -> tuple[jax.Array, jax.Array]:
+        """Keys and values of all slots, the oldest level first."""
+        levels = self.frozen_levels(memory)[::-1]
+        if not is_projected(memory):
+            return self.attention.project(jnp.concatenate(levels, axis=1))
+        keys = jnp.concatenate([level.keys_LxBxMxHxK for level in levels], axis=1)
+        return keys, jnp.concatenate([level.values_LxBxMxHxK for level in levels], axis=1)
+
+    def _positions(self, memory: LayerMemory, tables: PositionTables) -> PositionTables:
+        return memory.positions if is_projected(memory) else self.attention.project_positions(tables)
+
+    def _held(
+        self, memory: LayerMemory, level: int, states: jax.Array, keys: jax.Array | None, values: jax.Array | None
+    ) -> fifo.Slots:
+        """What a level's slots hold of new states; projected here if they are and it was not done before."""
+        if not is_projected(memory):
+            return states
+        if keys is None:
+            keys, values = self.attention.project(states)
+        return fifo.Projected(states if self.keeps_states(level) else None, keys, values)
 
     def _far_ages(self, memory: LayerMemory) -> jax.Array:
         """Doubled ages of all compressed slots, oldest level first, B x C (C = 0 without any)."""
-        ages = [jnp.zeros((memory.slots[0].shape[0], 0), jnp.int32), *memory.ages[:0:-1]]
+        ages = [jnp.zeros((jax.tree.leaves(memory.slots)[0].shape[0], 0), jnp.int32), *memory.ages[:0:-1]]
         return jnp.concatenate(ages, axis=1)
 
     def _after_inputs(self, x, inputs, keys, values, projected, far_ages_BxC, shared: Shared, train: bool):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ml_collections import config_dict
 
 from memjax.memory import compression, fifo, reconstruction
-from memjax.models.block import LayerMemory, Shared, TransformerXLBlock
+from memjax.models.block import LayerMemory, Shared, TransformerXLBlock, is_projected
 from memjax.models.transformer_xl import TransformerXL
 
 
@@ -48,12 +48,13 @@ class CompressiveBlock(TransformerXLBlock):
             block_BxWxD = self._leaving_block(memory, level, segment_length)
             batch_size, width = block_BxWxD.shape[:2]
             if level == 0:
-                ages_BxW = jnp.broadcast_to(fifo.block_ages(memory.slots[0].shape[1], width), (batch_size, width))
+                ages_BxW = jnp.broadcast_to(fifo.block_ages(self.config.memory_length, width), (batch_size, width))
             else:
                 ages_BxW = memory.ages[level][:, :width]
             scores_BxW = self._scores(memory, level, width, usage_BxN, segments_B)
             ages_BxC = compression.slot_ages(compressor.kind, compressor.rate, ages_BxW, scores_BxW)
-            candidates.append(fifo.Candidate(compressor(block_BxWxD, scores_BxW), ages_BxC))
+            slots = self._held(memory, level + 1, compressor(block_BxWxD, scores_BxW), None, None)
+            candidates.append(fifo.Candidate(slots, ages_BxC))
         return tuple(candidates)
 
     def auxiliary_losses(
@@ -87,7 +88,11 @@ class CompressiveBlock(TransformerXLBlock):
             losses.append(loss)
         return {'compression_loss': sum(losses) / len(losses)}
 
-    def frozen_levels(self, memory: LayerMemory) -> tuple[jax.Array, ...]:
+    def keeps_states(self, level: int) -> bool:
+        """Those of a level that is compressed into another."""
+        return level < len(rates_of(self.config))
+
+    def frozen_levels(self, memory: LayerMemory) -> tuple[fifo.Slots, ...]:
         """As in Transformer-XL, but that without an auxiliary loss the compressor learns from the language model's.
 
         The gradient then reaches it through the compressed slots of an earlier segment of the same step.
@@ -103,7 +108,8 @@ class CompressiveBlock(TransformerXLBlock):
         is reached through all the levels above.
         """
         width = segment_length // math.prod(rates_of(self.config)[:level])
-        block_BxWxD = memory.slots[level][:, :width]
+        slots = memory.slots[level]
+        block_BxWxD = (slots.states_LxBxMxD if is_projected(memory) else slots)[:, :width]
         if level and self.config.compression_loss == 'none':
             return block_BxWxD
         return jax.lax.stop_gradient(block_BxWxD)
@@ -114,7 +120,7 @@ class CompressiveBlock(TransformerXLBlock):
         """What a selection goes by, for the oldest `width` slots of a level."""
         if self.config.compression == 'most_used':
             # The keys are [.., level 2, level 1, level 0, segment].
-            before = sum(slots.shape[1] for slots in memory.slots[level + 1 :])
+            before = sum(jax.tree.leaves(slots)[0].shape[1] for slots in memory.slots[level + 1 :])
             return usage_BxN[:, before : before + width]
         if self.config.compression == 'random':
             key = jax.random.fold_in(jax.random.key(0), level)

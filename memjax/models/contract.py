@@ -2,6 +2,7 @@
 
     core.init_memory(batch_size) -> Memory
     core(x_BxTxD, start_B, memory, lengths_B, train) -> y_BxTxD, Memory, aux, stats
+    core.cache(memory, segment_length) -> Memory, projected for fixed parameters
     core.open(memory, segment_length) -> OpenSegment;  core.step(x_Bx1xD, state) -> y_Bx1xD, OpenSegment
     LanguageModel(embed, core, head)(segment, memory, train) -> Output, Memory
 
@@ -81,6 +82,13 @@ class LanguageModel(nn.Module):
         # A head may know the targets' likelihoods without those of a whole vocabulary.
         nll_BxT = self.head.nll(y_BxTxD, segment.targets_BxT, self.embed.tied())
         return Output(nll_BxT, None, aux, stats), memory
+
+    def cache(self, memory: Any, segment_length: int) -> Any:
+        """The memory with everything that depends on it and the parameters alone, for segments of that length.
+
+        While parameters do not change, what reads it gives the same results as the memory itself and does less.
+        """
+        return self.core.cache(memory, segment_length)
 
     def open(self, memory: Any, segment_length: int) -> Any:
         """Begins a segment of `segment_length` tokens that `step` will read one by one."""

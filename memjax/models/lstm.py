@@ -73,6 +73,11 @@ class LSTM(nn.Module):
             carries.append(carry)
         return x_BxTxD, _stacked(carries), {}, {}
 
+    def cache(self, memory: LSTMMemory, segment_length: int) -> LSTMMemory:
+        """The memory as it is: there is nothing to project."""
+        del segment_length
+        return memory
+
     def open(self, memory: LSTMMemory, segment_length: int) -> OpenLSTM:
         """Begins a segment that `step` reads token by token."""
         del segment_length

@@ -30,17 +30,8 @@ class Replay:
 
     def open(self, memory: Any, segment_length: int) -> ReplayedSegment:
         """Begins a segment that `step` reads token by token."""
-        one = jax.tree.leaves(jax.eval_shape(lambda: self.init_memory(1)))
-        two = jax.tree.leaves(jax.eval_shape(lambda: self.init_memory(2)))
-        # The batch is the axis whose length the batch size changes.
-        sizes = [
-            leaf.shape[axis]
-            for leaf, a, b in zip(jax.tree.leaves(memory), one, two, strict=True)
-            for axis in range(a.ndim)
-            if a.shape[axis] != b.shape[axis]
-        ]
-        dtype = jnp.dtype(self.config.dtype)
-        inputs_BxTxD = jnp.zeros((sizes[0], segment_length, self.config.model_dim), dtype)
+        shape = (self.batch_size(memory), segment_length, self.config.model_dim)
+        inputs_BxTxD = jnp.zeros(shape, jnp.dtype(self.config.dtype))
         return ReplayedSegment(memory, inputs_BxTxD, jnp.zeros((), jnp.int32))
 
     def step(self, x_Bx1xD: jax.Array, state: ReplayedSegment) -> tuple[jax.Array, ReplayedSegment]:

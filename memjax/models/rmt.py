@@ -53,6 +53,14 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
             is_empty_B=jnp.ones((batch_size,), bool),
         )
 
+    def batch_size(self, memory: RecurrentMemory) -> int:
+        """B."""
+        return memory.is_empty_B.shape[0]
+
+    def cache(self, memory: RecurrentMemory, segment_length: int) -> RecurrentMemory:
+        """See `TransformerXL.cache`; a segment has memory tokens at both ends."""
+        return memory.replace(cached=super().cache(memory.cached, segment_length + 2 * self.config.num_memory_tokens))
+
     def __call__(
         self, x_BxTxD: jax.Array, start_B: jax.Array, memory: RecurrentMemory, lengths_B: jax.Array, train: bool
     ) -> tuple[jax.Array, RecurrentMemory, dict[str, jax.Array], dict[str, jax.Array]]:
@@ -68,7 +76,7 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
         )
         memory = RecurrentMemory(
             # The text alone is cached: its tokens are as far from the next segment's as their distance says.
-            cached=fifo.push(cached, inputs_LxBxNxD[:, :, M : M + T]),
+            cached=fifo.push(cached, jax.tree.map(lambda inputs: inputs[:, :, M : M + T], inputs_LxBxNxD)),
             written_BxMxD=y_BxNxD[:, M + T :],
             is_empty_B=jnp.zeros_like(is_empty_B),
         )

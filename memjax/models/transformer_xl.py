@@ -61,7 +61,9 @@ class TransformerXL(nn.Module):
         # `train` and `segment_length` are Python values: static to remat, passed through by the scan.
         block = nn.remat(self.block, prevent_cse=False, static_argnums=(4,)) if config.remat else self.block
         close = {**scan, 'in_axes': (0, 0, nn.broadcast)}
-        return nn.scan(block, methods={'__call__': scan, 'open': scan, 'step': scan, 'close': close})(config)
+        cache = {**scan, 'in_axes': (0, nn.broadcast)}
+        methods = {'__call__': scan, 'cache': cache, 'open': scan, 'step': scan, 'close': close}
+        return nn.scan(block, methods=methods)(config)
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -133,6 +135,22 @@ class TransformerXL(nn.Module):
             gathered.append(from_layers)
         return self._finish(x_BxTxD, train), gathered
 
+    def cache(self, memory: Memory, segment_length: int) -> Memory:
+        """The memory with its keys and values, and those of all that will enter it; for parameters that do not change.
+
+        What reads it gives the same results with less work: no slot is projected more than once.
+
+        Args:
+          memory: of states.
+          segment_length: T of all segments to come.
+        """
+        cached = []
+        for stack, part, each, by_layer in self._stacks(_split(memory)):
+            _, (slots, positions) = stack.cache(None, by_layer, self._tables(part, segment_length, False))
+            levels = [level.replace(slots_LxBxMxD=new) for level, new in zip(each.levels, slots, strict=True)]
+            cached.append(each.replace(levels=tuple(levels), positions=positions))
+        return _join(cached)
+
     def open(self, memory: Memory, segment_length: int) -> OpenSegment:
         """Begins a segment that `step` reads token by token.
 
@@ -162,8 +180,8 @@ class TransformerXL(nn.Module):
             pushed = []
             stacks = core._stacks(_split(state.memory))
             for (stack, _, memory, by_layer), cache in zip(stacks, state.caches, strict=True):
-                _, candidates = stack.close(None, by_layer, cache, memory.segments_B)
-                pushed.append(fifo.push(memory, cache.inputs_BxTxD, candidates))
+                _, (held, candidates) = stack.close(None, by_layer, cache, memory.segments_B)
+                pushed.append(fifo.push(memory, held, candidates))
             return core.open(_join(pushed), segment_length)
 
         state = nn.cond(state.length == segment_length, close, lambda core, state: state, self, state)
@@ -177,7 +195,7 @@ class TransformerXL(nn.Module):
             layers = jnp.arange(first, first + part.num_layers, dtype=jnp.int32)
             slots = tuple(level.slots_LxBxMxD for level in memory.levels)
             ages = tuple(level.ages_LxBxM for level in memory.levels)
-            yield stack, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers)
+            yield stack, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers, positions=memory.positions)
             first += part.num_layers
 
     @property

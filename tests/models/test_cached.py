@@ -1,0 +1,66 @@
+"""A memory whose keys and values are kept: the same numbers, and no slot projected twice."""
+
+import jax
+import numpy as np
+import pytest
+from tiny_models import CT, FEW, OTHERS, RECURRENT, TXL, T, cut, each, model_of, text, tiny
+
+from memjax.evaluation.flops import count_flops
+from memjax.models.factory import empty_segment, init_params
+
+SEGMENTS = 9
+STARTS = {(1, 5)}
+CLOSE = {'rtol': 1e-5, 'atol': 1e-5}
+
+
+def cached(built, memory):
+    return built.model.apply({'params': built.params}, memory, T, method='cache')
+
+
+@each(FEW, OTHERS)
+def test_equals_a_memory_of_states(variant):
+    built = tiny(**variant)
+    segments = cut(text(2, SEGMENTS * T), starts=STARTS)
+    expected, _ = built.read_text(segments)
+    logits, _ = built.read_text(segments, cached(built, built.model.init_memory(2)))
+    np.testing.assert_allclose(logits, expected, **CLOSE)
+    # Also from the middle of a text on.
+    _, memory = built.read_text(segments[:4])
+    logits, _ = built.read_text(segments[4:], cached(built, memory))
+    np.testing.assert_allclose(logits, expected[:, 4 * T :], **CLOSE)
+
+
+@each([CT[4], RECURRENT[0]], [TXL[0], CT[0]])
+def test_token_by_token_too(variant):
+    built = tiny(**variant)
+    tokens = text(2, 6 * T)
+    expected, _ = built.read_text(cut(tokens))
+    state = built.open(cached(built, built.model.init_memory(2)), T)
+    for place in range(6 * T):
+        logits_BxV, state = built.step(tokens[:, place], state)
+        np.testing.assert_allclose(logits_BxV, expected[:, place], **CLOSE)
+
+
+def flops(is_cached: bool, **overrides) -> int:
+    model = model_of(**overrides)
+    params = jax.eval_shape(lambda: init_params(model, T, jax.random.key(0)))
+    memory = jax.eval_shape(lambda: model.init_memory(1))
+    if is_cached:
+        memory = jax.eval_shape(lambda p, m: model.apply({'params': p}, m, T, method='cache'), params, memory)
+    segment = jax.eval_shape(lambda: empty_segment(1, T))
+    return count_flops(lambda p, s, m: model.apply({'params': p}, s, m)[0].nll_BxT, params, segment, memory)
+
+
+@pytest.mark.parametrize('name', ['transformer_xl', 'compressive'])
+def test_a_slot_costs_no_more_than_its_scores_and_its_value(name):
+    length = 'memory_length' if name == 'transformer_xl' else 'compressed_memory_length'
+    layers, model_dim, more = 2, 16, 40
+
+    def a_slot(is_cached: bool) -> float:
+        small, large = (flops(is_cached, name=name, **{length: slots}) for slots in (8, 8 + more))
+        return (large - small) / more / layers
+
+    attended = 3 * 2 * T * model_dim  # content, position and value, for each query
+    assert a_slot(True) == attended
+    # A slot of states costs its key, its value, and its position's encoding besides.
+    assert a_slot(False) == attended + 3 * 2 * model_dim * model_dim
