@@ -35,7 +35,7 @@ from memjax.config import base_config, did_you_mean, flatten, from_file, from_js
 from memjax.errors import ConfigError, UserError, WorkdirError
 
 # What a run's checkpoint does not depend on. Everything else in its config.json is part of what was trained.
-CHANGEABLE_AFTER_TRAINING = ('eval', 'sample', 'mesh', 'data.path')
+CHANGEABLE_AFTER_TRAINING = ('eval', 'sample', 'data.path')
 
 _OVERRIDE = re.compile(r'--?(no)?config\.(?P<name>[^=]*)')
 

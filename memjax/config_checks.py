@@ -47,6 +47,18 @@ INTEGERS = {
 }
 
 
+# Fields of `model` that some models do not read, and in which a value of one's own would be taken for read.
+UNREAD = {
+    ('transformer_xl', 'rmt', 'lstm'): (
+        'compression_rate_by_layer', 'higher_memory_lengths', 'higher_compression_rates', 'compressed_positions',
+    ),
+    ('lstm',): (
+        'same_length', 'untie_r', 'clamp_length', 'position_encoding', 'largest_distance', 'remat',
+        'attention_dropout_rate',
+    ),
+}  # fmt: skip
+
+
 class Rule(NamedTuple):
     """What every one of some fields must be, if it is not None."""
 
@@ -142,6 +154,8 @@ def _rules(config: config_dict.ConfigDict) -> Iterator[str]:
 
 def _training(config: config_dict.ConfigDict) -> Iterator[str]:
     training, data = config.training, config.data
+    if data.piece_length is not None and data.piece_length % data.segment_length:
+        yield f'data.piece_length={data.piece_length} does not divide by data.segment_length={data.segment_length}'
     if training.warmup_steps > training.decay_steps:
         yield (
             f'training.warmup_steps={training.warmup_steps} must not be above '
@@ -155,8 +169,13 @@ def _training(config: config_dict.ConfigDict) -> Iterator[str]:
 
 
 def _compression(config: config_dict.ConfigDict) -> Iterator[str]:
-    """Compressors that nothing would train."""
+    """Memories that nothing would train."""
     model = config.model
+    if model.name == 'rmt' and config.training.segments_per_step == 1:
+        yield (
+            'training.segments_per_step=1 with model.name=rmt leaves what is written untrained: the loss reaches it '
+            'through a later segment of the same step'
+        )
     if model.name != 'compressive':
         return
     learned = model.compression in ('conv', 'dilated_conv')
@@ -188,11 +207,19 @@ def _windows(config: config_dict.ConfigDict) -> Iterator[str]:
     if stride is not None and stride > segment_length:
         name = _evaluation_name(config, 'segment_length')
         yield f'eval.window_stride={stride} must not be above {name}={segment_length}'
+    model = evaluation_config(config).model
+    if stride is not None and (model.name != 'transformer_xl' or model.memory_length):
+        yield (
+            f'eval.window_stride={stride} is for models without memory: model.name=transformer_xl with '
+            f'eval.memory_length=0'
+        )
+    if stride is not None and config.eval.warmup is not None:
+        yield f'eval.warmup={config.eval.warmup} means nothing to windows (eval.window_stride={stride})'
 
 
 def _model(config: config_dict.ConfigDict) -> Iterator[str]:
     model = config.model
-    if model.head_dim is None and model.model_dim % model.num_heads:
+    if model.name != 'lstm' and model.head_dim is None and model.model_dim % model.num_heads:
         yield (
             f'model.model_dim={model.model_dim} does not divide by model.num_heads={model.num_heads}; '
             f'set model.head_dim, or another number of heads'
@@ -209,11 +236,21 @@ def _model(config: config_dict.ConfigDict) -> Iterator[str]:
         )
     if (model.name == 'rmt') != (model.num_memory_tokens > 0):
         yield f'model.num_memory_tokens={model.num_memory_tokens} with model.name={model.name}: rmt alone has some'
-    if model.name == 'lstm' and model.compression == 'most_used':
-        yield 'model.compression=most_used goes by attention, and model.name=lstm has none'
+    if model.untie_r and model.position_encoding != 'relative':
+        yield f'model.untie_r=True with model.position_encoding={model.position_encoding}: it has no u and v'
+    yield from _unread(model)
     yield from _bands(model)
     yield from _lengths(config, lambda field: f'{"data" if field in config.data else "model"}.{field}')
     yield from _lengths(evaluation_config(config), lambda field: _evaluation_name(config, field))
+
+
+def _unread(model: config_dict.ConfigDict) -> Iterator[str]:
+    """Fields that were set for another model: a comparison must not believe that they were read."""
+    base = base_config().model
+    for names, fields in UNREAD.items():
+        for field in fields if model.name in names else ():
+            if model[field] != base[field]:
+                yield f'model.{field}={model[field]!r} means nothing to model.name={model.name}'
 
 
 def _bands(model: config_dict.ConfigDict) -> Iterator[str]:
@@ -246,9 +283,10 @@ def _lengths(config: config_dict.ConfigDict, name_of: Callable[[str], str]) -> I
     if model.same_length and model.memory_length == 0:
         yield f'{shown["same_length"]} needs a memory, and {shown["memory_length"]}'
     if model.name != 'compressive':
-        for field, nothing in (('compressed_memory_length', 0), ('higher_memory_lengths', ())):
-            if model[field]:
-                yield f'{shown[field]} means nothing to model.name={model.name}: set it to {nothing}'
+        if model.compressed_memory_length:
+            yield f'{shown["compressed_memory_length"]} means nothing to model.name={model.name}: set it to 0'
+        if model.name == 'rmt' and model.same_length:
+            yield f'{shown["same_length"]} would hide the memory tokens of model.name=rmt'
         return
     if model.memory_length < segment_length:
         yield f'{shown["memory_length"]} must be at least {shown["segment_length"]}, the block that gets compressed'

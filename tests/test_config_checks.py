@@ -154,6 +154,8 @@ def test_levels_are_whole_blocks_that_their_rates_divide():
 
 def test_encodings_other_than_the_papers_have_one_way_to_count_slots():
     check(changed(model__position_encoding='shaw', model__largest_distance=300))
+    message = complaint(model__position_encoding='absolute', model__untie_r=True)
+    assert message == 'model.untie_r=True with model.position_encoding=absolute: it has no u and v'
     assert complaint(model__position_encoding='shaw').startswith('model.largest_distance=None with')
     assert complaint(model__largest_distance=300).endswith('shaw needs it, the others have none')
     message = complaint(model__position_encoding='absolute', model__compressed_positions='time')
@@ -161,10 +163,38 @@ def test_encodings_other_than_the_papers_have_one_way_to_count_slots():
 
 
 def test_windows_move_by_no_more_than_their_length():
-    check(changed(eval__window_stride=128))
-    assert complaint(eval__window_stride=129) == 'eval.window_stride=129 must not be above data.segment_length=128'
-    message = complaint(eval__window_stride=65, eval__segment_length=64)
+    vanilla = {'model__name': 'transformer_xl', 'model__memory_length': 0, 'model__compressed_memory_length': 0}
+    check(changed(**vanilla, eval__window_stride=128))
+    message = complaint(**vanilla, eval__window_stride=129)
+    assert message == 'eval.window_stride=129 must not be above data.segment_length=128'
+    message = complaint(**vanilla, eval__window_stride=65, eval__segment_length=64)
     assert message == 'eval.window_stride=65 must not be above eval.segment_length=64'
+    message = complaint(**vanilla, eval__window_stride=1, eval__warmup=5)
+    assert message == 'eval.warmup=5 means nothing to windows (eval.window_stride=1)'
+
+
+def test_windows_are_for_models_without_memory():
+    plain = {'model__name': 'transformer_xl', 'model__compressed_memory_length': 0, 'eval__window_stride': 1}
+    check(changed(**plain, eval__memory_length=0))
+    assert complaint(**plain).endswith('with eval.memory_length=0')
+    assert complaint(eval__window_stride=1).endswith('with eval.memory_length=0')
+    assert complaint(**plain | {'model__name': 'lstm'}).endswith('with eval.memory_length=0')
+
+
+def test_pieces_are_whole_segments():
+    check(changed(data__piece_length=1280))
+    assert complaint(data__piece_length=100) == ('data.piece_length=100 does not divide by data.segment_length=128')
+
+
+def test_what_a_model_does_not_read_cannot_be_set_for_it():
+    plain = {'model__name': 'transformer_xl', 'model__compressed_memory_length': 0}
+    for field, value in (('compression_rate_by_layer', (1, 2)), ('compressed_positions', 'time')):
+        message = complaint(**plain, **{f'model__{field}': value})
+        assert message == f'model.{field}={value!r} means nothing to model.name=transformer_xl'
+    lstm = {**plain, 'model__name': 'lstm'}
+    for field, value in (('remat', True), ('untie_r', True), ('clamp_length', 5), ('position_encoding', 'absolute')):
+        assert complaint(**lstm, **{f'model__{field}': value}).endswith('means nothing to model.name=lstm')
+    check(changed(**lstm, model__model_dim=130, model__num_heads=4))  # it has no heads
 
 
 def test_bands_rise_below_the_vocabulary_and_have_a_width():
@@ -180,15 +210,18 @@ def test_bands_rise_below_the_vocabulary_and_have_a_width():
     assert 'there is one band' in complaint(model__adaptive_div=2)
 
 
-def test_memory_tokens_are_for_rmt_and_attention_for_what_goes_by_it():
+def test_memory_tokens_are_for_rmt():
     plain = {'model__compressed_memory_length': 0}
-    check(changed(**plain, model__name='rmt', model__num_memory_tokens=10))
+    rmt = {**plain, 'model__name': 'rmt', 'model__num_memory_tokens': 10}
+    check(changed(**rmt, training__segments_per_step=2))
+    assert complaint(**rmt).startswith('training.segments_per_step=1 with model.name=rmt leaves what is written')
+    message = complaint(**rmt, training__segments_per_step=2, eval__same_length=True)
+    assert message == 'eval.same_length=True would hide the memory tokens of model.name=rmt'
     check(changed(**plain, model__name='lstm'))
-    assert complaint(**plain, model__name='rmt').endswith('with model.name=rmt: rmt alone has some')
-    assert complaint(model__num_memory_tokens=3).startswith('model.num_memory_tokens=3 with model.name=compressive')
-    assert complaint(**plain, model__name='lstm', model__compression='most_used') == (
-        'model.compression=most_used goes by attention, and model.name=lstm has none'
+    assert complaint(**plain, model__name='rmt', training__segments_per_step=2).endswith(
+        'with model.name=rmt: rmt alone has some'
     )
+    assert complaint(model__num_memory_tokens=3).startswith('model.num_memory_tokens=3 with model.name=compressive')
     assert complaint(model__name='lstm').startswith('model.compressed_memory_length=128 means nothing to')
 
 
@@ -249,10 +282,11 @@ def test_the_choices_are_what_models_and_data_offer():
     from memjax.data.corpora import CORPORA
     from memjax.data.sources import SPLITS as PREPARED_SPLITS
     from memjax.models.factory import CORES
-    from memjax.nn.attention import SCHEMES
+    from memjax.nn.attention import ENCODINGS, SCHEMES
 
     assert set(CHOICES['model.name']) == set(CORES)
     assert set(CHOICES['model.compressed_positions']) == set(SCHEMES)
+    assert set(CHOICES['model.position_encoding']) == set(ENCODINGS)
     assert set(CHOICES['data.convention']) == {word for spec in CORPORA.values() for word in spec.conventions}
     assert SPLITS == PREPARED_SPLITS
 

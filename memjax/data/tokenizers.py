@@ -14,6 +14,9 @@ import numpy as np
 
 from memjax.errors import DataError
 
+# Conventions in which a symbol is a character, so that bits per symbol are bits per character.
+CHARACTER_CONVENTIONS = ('bytes', 'txl', 'awd')
+
 # A prompt from the shell carries bytes that are not UTF-8 as surrogates: `surrogateescape` gives them back.
 # No UTF-8 text has this byte: an id that stands for nothing is decoded to it, and so to U+FFFD.
 _INVALID = 0xFF

@@ -11,6 +11,7 @@ from etils import epath
 from ml_collections import config_dict
 
 from memjax import atomic
+from memjax.config import evaluation_config
 from memjax.data import needle
 from memjax.data.prepare import open_corpus
 from memjax.data.store import TokenSplit
@@ -18,6 +19,7 @@ from memjax.errors import ConfigError
 from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import load_run
 from memjax.evaluation.run import check_vocabulary, result_of
+from memjax.models.factory import build_model
 from memjax.report.needle_figure import draw_needle
 from memjax.runs.workdir import writing
 
@@ -50,6 +52,11 @@ def probe_run(
     """
     if config.data.name != 'needle':
         raise ConfigError(f'data.name={config.data.name}: the probe is of runs on data.name=needle')
+    reach = build_model(evaluation_config(config).model).core.temporal_range
+    if config.eval.warmup is None and reach is not None:
+        # A question right after a row's begin must not find less than the model can reach.
+        config = config.copy_and_resolve_references()
+        config.eval.warmup = reach
     corpus = open_corpus(config.data, data_dir)
     check_vocabulary(config, corpus)
     run = load_run(workdir, step, config)
@@ -57,7 +64,7 @@ def probe_run(
     distances, answered = _answers(corpus.splits[split], score.is_likeliest)
     result = result_of(run, corpus, split, score, config)
     result |= {
-        'temporal_range': run.model.core.temporal_range,
+        'temporal_range': reach,
         'accuracy': float(answered.mean()),
         'bins': _binned(distances, answered),
     }

@@ -16,6 +16,7 @@ from memjax import atomic
 from memjax.config import evaluation_config
 from memjax.data.prepare import open_corpus
 from memjax.data.store import Corpus, TokenSplit
+from memjax.data.tokenizers import CHARACTER_CONVENTIONS
 from memjax.errors import ConfigError
 from memjax.evaluation.compressors import compressed_bits_per_byte
 from memjax.evaluation.likelihood import Score, Scorer
@@ -23,8 +24,6 @@ from memjax.evaluation.loading import Run, load_run
 from memjax.runs.workdir import writing
 from memjax.version import code_version
 
-# Conventions in which a symbol is a character, so that bits per symbol are bits per character.
-CHARACTER_CONVENTIONS = ('bytes', 'txl', 'awd')
 _CHUNK = 1 << 20
 
 
@@ -89,7 +88,6 @@ def result_of(
 ) -> dict[str, Any]:
     """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
     split = corpus.splits[split_name]
-    used = evaluation_config(config)
     result = {
         'config': run.config.name,
         'commit': code_version(),
@@ -105,16 +103,7 @@ def result_of(
         'scored': score.scored,
         'nll_nats': score.nll_nats,
         'token_perplexity': math.exp(score.loss),
-        'protocol': {
-            'segment_length': used.data.segment_length,
-            'memory_length': used.model.memory_length,
-            'compressed_memory_length': used.model.compressed_memory_length,
-            'clamp_length': used.model.clamp_length,
-            'same_length': used.model.same_length,
-            'window_stride': config.eval.window_stride,
-            'rows': used.data.batch_size,
-            'warmup': score.warmup,
-        },
+        'protocol': {**protocol_of(config), 'warmup': score.warmup},
         'seconds': score.seconds,
     }
     if corpus.convention in CHARACTER_CONVENTIONS:
@@ -123,6 +112,22 @@ def result_of(
         # A model of bytes reaches word perplexities beyond any float.
         result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
     return result
+
+
+def protocol_of(config: config_dict.ConfigDict) -> dict[str, Any]:
+    """How evaluation with a config reads a text, as far as the config's model has what it names."""
+    used = evaluation_config(config)
+    model = used.model
+    protocol = {'segment_length': used.data.segment_length}
+    if model.name != 'lstm':
+        protocol |= {name: model[name] for name in ('memory_length', 'clamp_length', 'same_length')}
+    if model.name == 'compressive':
+        protocol['compressed_memory_length'] = model.compressed_memory_length
+        if model.higher_memory_lengths:
+            protocol['higher_memory_lengths'] = list(model.higher_memory_lengths)
+    if model.name == 'rmt':
+        protocol['num_memory_tokens'] = model.num_memory_tokens
+    return protocol | {'window_stride': config.eval.window_stride, 'rows': used.data.batch_size}
 
 
 def _exp(exponent: float) -> float | None:

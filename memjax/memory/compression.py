@@ -122,12 +122,12 @@ def random_scores(key: jax.Array, segments_B: jax.Array, layer: jax.Array, lengt
 
     Args:
       key: of the model.
-      segments_B: int32, segments since each row's document began.
+      segments_B: int32, segments since each row's document began, or since it began to read within one.
       layer: int32 scalar.
       length: T, scores a row.
 
     Returns:
-      B x T, uniform in [0, 1). Rows draw apart, so that a row does not depend on which batch it is in.
+      B x T, uniform in [0, 1), the same in rows that have read as much: no row depends on which batch it is in.
     """
 
     def row(segments: jax.Array) -> jax.Array:

@@ -78,7 +78,7 @@ def make_biases(module: nn.Module, config: Any) -> Biases:
     return Biases(u=bias('u'), v=bias('v'), far_v=bias('far_v') if far else None)
 
 
-def is_projected(memory: LayerMemory) -> bool:
+def holds_projections(memory: LayerMemory) -> bool:
     """Whether the memory holds keys and values."""
     return isinstance(memory.slots[0], fifo.Projected)
 
@@ -115,8 +115,12 @@ class TransformerXLBlock(nn.Module):
         self.attention_norm = Norm(config.init_scale, dtype)
         self.feed_forward_norm = Norm(config.init_scale, dtype)
         self.dropout = nn.Dropout(config.dropout_rate)
-        if config.untie_r and config.position_encoding == 'relative':
+        if self._owns_biases:
             self.biases = make_biases(self, config)
+
+    @property
+    def _owns_biases(self) -> bool:
+        return self.config.untie_r and self.config.position_encoding == 'relative'
 
     def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
         """Reads a segment.
@@ -151,7 +155,11 @@ class TransformerXLBlock(nn.Module):
         for level, states_BxMxD in enumerate(memory.slots):
             keys, values = self.attention.project(states_BxMxD)
             slots.append(fifo.Projected(states_BxMxD if self.keeps_states(level) else None, keys, values))
-        return empty, (tuple(slots), self.attention.project_positions(tables))
+        positions = self.attention.project_positions(tables)
+        if self.config.compressed_positions == 'time':
+            # One for every half token of the whole span: more than the slots themselves.
+            positions = positions.replace(far=None)
+        return empty, (tuple(slots), positions)
 
     def keeps_states(self, level: int) -> bool:
         """Whether the states of a level are needed once they are projected; in Transformer-XL they never are."""
@@ -237,19 +245,23 @@ class TransformerXLBlock(nn.Module):
     def _past(self, memory: LayerMemory) -> tuple[jax.Array, jax.Array]:
         """Keys and values of all slots, the oldest level first."""
         levels = self.frozen_levels(memory)[::-1]
-        if not is_projected(memory):
+        if not holds_projections(memory):
             return self.attention.project(jnp.concatenate(levels, axis=1))
         keys = jnp.concatenate([level.keys_LxBxMxHxK for level in levels], axis=1)
         return keys, jnp.concatenate([level.values_LxBxMxHxK for level in levels], axis=1)
 
     def _positions(self, memory: LayerMemory, tables: PositionTables) -> PositionTables:
-        return memory.positions if is_projected(memory) else self.attention.project_positions(tables)
+        if not holds_projections(memory):
+            return self.attention.project_positions(tables)
+        if memory.positions.far is None and tables.far is not None:
+            return memory.positions.replace(far=self.attention.project_far_positions(tables.far))
+        return memory.positions
 
     def _held(
         self, memory: LayerMemory, level: int, states: jax.Array, keys: jax.Array | None, values: jax.Array | None
     ) -> fifo.Slots:
         """What a level's slots hold of new states; projected here if they are and it was not done before."""
-        if not is_projected(memory):
+        if not holds_projections(memory):
             return states
         if keys is None:
             keys, values = self.attention.project(states)
@@ -261,7 +273,7 @@ class TransformerXLBlock(nn.Module):
         return jnp.concatenate(ages, axis=1)
 
     def _after_inputs(self, x, inputs, keys, values, projected, far_ages_BxC, shared: Shared, train: bool):
-        biases = self.biases if shared.biases is None and self.config.untie_r else shared.biases
+        biases = self.biases if self._owns_biases else shared.biases
         attended, weights = self.attention(inputs, keys, values, projected, far_ages_BxC, biases, shared.view, train)
         x = x + self.dropout(attended, deterministic=not train)
         if self.config.norm == 'pre':

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ml_collections import config_dict
 
 from memjax.memory import compression, fifo, reconstruction
-from memjax.models.block import LayerMemory, Shared, TransformerXLBlock, is_projected
+from memjax.models.block import LayerMemory, Shared, TransformerXLBlock, holds_projections
 from memjax.models.transformer_xl import TransformerXL
 
 
@@ -109,7 +109,7 @@ class CompressiveBlock(TransformerXLBlock):
         """
         width = segment_length // math.prod(rates_of(self.config)[:level])
         slots = memory.slots[level]
-        block_BxWxD = (slots.states_LxBxMxD if is_projected(memory) else slots)[:, :width]
+        block_BxWxD = (slots.states_LxBxMxD if holds_projections(memory) else slots)[:, :width]
         if level and self.config.compression_loss == 'none':
             return block_BxWxD
         return jax.lax.stop_gradient(block_BxWxD)

@@ -20,6 +20,9 @@ from flax import struct
 
 from memjax.nn.embeddings import negative_log_likelihood
 
+# Tokens that a row of evaluation reads before its part where memory has no length, unless `eval.warmup` says otherwise.
+RECURRENT_WARMUP = 1024
+
 
 @struct.dataclass
 class Segment:
@@ -86,7 +89,8 @@ class LanguageModel(nn.Module):
     def cache(self, memory: Any, segment_length: int) -> Any:
         """The memory with everything that depends on it and the parameters alone, for segments of that length.
 
-        While parameters do not change, what reads it gives the same results as the memory itself and does less.
+        While parameters do not change, what reads it gives the same results as the memory itself and does less. It is
+        for no other segment length, and not for training.
         """
         return self.core.cache(memory, segment_length)
 

@@ -13,6 +13,7 @@ from memjax.models.contract import LanguageModel, Segment
 from memjax.models.lstm import LSTM
 from memjax.models.rmt import RecurrentMemoryTransformer
 from memjax.models.transformer_xl import TransformerXL
+from memjax.nn import adaptive
 from memjax.nn.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
 from memjax.nn.embeddings import Embedding, SoftmaxHead
 
@@ -90,9 +91,9 @@ def init_params(model: LanguageModel, segment_length: int, key: jax.Array) -> di
     return model.init(key, empty_segment(1, segment_length), model.init_memory(1))['params']
 
 
-def is_projected(model: config_dict.ConfigDict) -> bool:
+def has_projections(model: config_dict.ConfigDict) -> bool:
     """Whether the bands' embeddings are projected to the model's width."""
-    return model.adaptive_div > 1 or (model.embedding_dim or model.model_dim) != model.model_dim
+    return adaptive.has_projections(model.embedding_dim or model.model_dim, model.adaptive_div, model.model_dim)
 
 
 def tied_projections(model: config_dict.ConfigDict) -> tuple[bool, ...]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax import struct
 
-from memjax.models.replay import RECURRENT_WARMUP
+from memjax.models.contract import RECURRENT_WARMUP
 
 
 @struct.dataclass
@@ -46,7 +46,7 @@ class LSTM(nn.Module):
 
     @property
     def span(self) -> int:
-        """Tokens to read before memory is what it would have been, for all that shows."""
+        """Tokens of warm-up in evaluation; what is older may still show a little."""
         return RECURRENT_WARMUP
 
     @property

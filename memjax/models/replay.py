@@ -11,10 +11,6 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-# Tokens that a row of evaluation reads before its part, where memory has no length: what an LSTM or a few memory tokens
-# still hold of older text does not show in the loss.
-RECURRENT_WARMUP = 1024
-
 
 @struct.dataclass
 class ReplayedSegment:

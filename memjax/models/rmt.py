@@ -13,7 +13,8 @@ from flax import linen as nn
 from flax import struct
 
 from memjax.memory import fifo
-from memjax.models.replay import RECURRENT_WARMUP, Replay
+from memjax.models.contract import RECURRENT_WARMUP
+from memjax.models.replay import Replay
 from memjax.models.transformer_xl import TransformerXL
 
 
@@ -36,7 +37,7 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
 
     @property
     def span(self) -> int:
-        """Tokens to read before memory is what it would have been, for all that shows."""
+        """Tokens of warm-up in evaluation; what is older may still show a little."""
         return self.config.memory_length + RECURRENT_WARMUP
 
     @property
@@ -75,7 +76,7 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
             jnp.concatenate([tokens_BxMxD, x_BxTxD, tokens_BxMxD], axis=1), [cached], lengths_B, train
         )
         memory = RecurrentMemory(
-            # The text alone is cached: its tokens are as far from the next segment's as their distance says.
+            # The text alone is cached; to the next segment it is farther by the tokens that are read between.
             cached=fifo.push(cached, jax.tree.map(lambda inputs: inputs[:, :, M : M + T], inputs_LxBxNxD)),
             written_BxMxD=y_BxNxD[:, M + T :],
             is_empty_B=jnp.zeros_like(is_empty_B),

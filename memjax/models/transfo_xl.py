@@ -14,9 +14,15 @@ from flax import traverse_util
 from ml_collections import config_dict
 
 from memjax.errors import ConfigError, DataError
-from memjax.models.factory import is_adaptive, is_projected, tied_projections
+from memjax.models.factory import has_projections, is_adaptive, tied_projections
 
 _LAYER = 'transformer.layers.{}.'
+_FIXED = (
+    ('name', 'transformer_xl'),
+    ('norm', 'post'),
+    ('activation', 'relu'),
+    ('position_encoding', 'relative'),
+)
 # Positions that TransfoXL stores though nothing learned is in them.
 _DERIVED = frozenset({'transformer.pos_emb.inv_freq'})
 
@@ -141,7 +147,7 @@ def _vocabulary(model: config_dict.ConfigDict) -> Iterator[_Tensor]:
         yield _Tensor(f'crit.out_layers.{index}.bias', tuple(f'head/bias_{i}' for i in which), 0)
         if not model.tie_embeddings:
             yield _Tensor(f'crit.out_layers.{index}.weight', tuple(f'head/kernel_{i}' for i in which), 0)
-        if is_projected(model):
+        if has_projections(model):
             yield _Tensor(f'transformer.word_emb.emb_projs.{index}', (f'embed/projection_{index}',), 1)
             if not tied_projections(model)[index]:
                 yield _Tensor(f'crit.out_projs.{index}', (f'head/projection_{index}',), 1)
@@ -153,7 +159,7 @@ def _copies(model: config_dict.ConfigDict) -> Iterator[tuple[str, str]]:
     for index in range(tables):
         if model.tie_embeddings:
             yield f'crit.out_layers.{index}.weight', f'transformer.word_emb.emb_layers.{index}.weight'
-        if is_projected(model) and tied_projections(model)[index]:
+        if has_projections(model) and tied_projections(model)[index]:
             yield f'crit.out_projs.{index}', f'transformer.word_emb.emb_projs.{index}'
     if not model.untie_r:
         for layer in range(model.num_layers):
@@ -162,7 +168,7 @@ def _copies(model: config_dict.ConfigDict) -> Iterator[tuple[str, str]]:
 
 
 def _check_model(model: config_dict.ConfigDict) -> None:
-    for field, value in (('name', 'transformer_xl'), ('norm', 'post'), ('activation', 'relu')):
+    for field, value in _FIXED:
         if model[field] != value:
             raise ConfigError(f'model.{field}={model[field]!r}: a TransfoXL model has {value!r}')
 

@@ -105,7 +105,7 @@ class TransformerXL(nn.Module):
         Args:
           x_BxTxD: embedded tokens.
           start_B: rows that begin a document; their memory is emptied first.
-          memory: what the segment before left.
+          memory: what the segment before left; in training not one that `cache` made.
           lengths_B: real tokens a row.
           train: whether dropout acts and auxiliary losses are computed.
 
@@ -113,6 +113,8 @@ class TransformerXL(nn.Module):
           States B x T x D, the memory for the next segment, auxiliary losses (means over layers) and stats (the same
           by layer, L).
         """
+        if train and _split(memory)[0].positions is not None:
+            raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
         memories = [fifo.forget(each, start_B) for each in _split(memory)]
         y_BxTxD, gathered = self._read(x_BxTxD, memories, lengths_B, train)
         memory = _join(
@@ -142,7 +144,7 @@ class TransformerXL(nn.Module):
 
         Args:
           memory: of states.
-          segment_length: T of all segments to come.
+          segment_length: T of all segments to come; none may have another.
         """
         cached = []
         for stack, part, each, by_layer in self._stacks(_split(memory)):

@@ -32,6 +32,11 @@ def bands(vocab_size: int, cutoffs: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(itertools.pairwise((0, *cutoffs, vocab_size)))
 
 
+def has_projections(embedding_dim: int, div: int, model_dim: int) -> bool:
+    """Whether the bands' embeddings are projected to the model's width."""
+    return div > 1 or embedding_dim != model_dim
+
+
 def band_width(embedding_dim: int, div: int, band: int) -> int:
     """D_i."""
     return embedding_dim // div**band
@@ -68,7 +73,7 @@ class AdaptiveEmbedding(nn.Module):
                 f'table_{index}', nn.initializers.normal(self.init_scale), (end - begin, width), jnp.float32
             )
             projection = None
-            if self.div > 1 or width != self.model_dim:
+            if has_projections(self.embedding_dim, self.div, self.model_dim):
                 # With one width for all bands they share one projection.
                 projection = made[0].projection if self.div == 1 and made else self._projection(index, width)
             made.append(Band(table, projection))
@@ -134,7 +139,7 @@ class AdaptiveSoftmax(nn.Module):
                 self.param(f'kernel_{index}', init, (end - begin, width), jnp.float32)
                 for index, ((begin, end), width) in enumerate(zip(cut, widths, strict=True))
             ]
-        projected = self.div > 1 or self.embedding_dim != self.model_dim
+        projected = has_projections(self.embedding_dim, self.div, self.model_dim)
         own = [projected and not tied for tied in self.tied_projections]
         # One projection if all bands have one width: the first band's.
         own = own[:1] + [False] * (len(own) - 1) if self.div == 1 else own
@@ -158,27 +163,28 @@ class AdaptiveSoftmax(nn.Module):
         return jnp.concatenate(parts, axis=-1)
 
     def nll(self, y_BxTxD: jax.Array, targets_BxT: jax.Array, tied: tuple[Band, ...]) -> jax.Array:
-        """Nats of each target, B x T, float32, in the order of the text; a chunk of tokens at a time."""
+        """Nats of each target, B x T, float32, in the order of the text; some places of all rows at a time."""
         B, T, D = y_BxTxD.shape
-        chunk = min(_CHUNK, B * T)
-        padding = -(B * T) % chunk
-        y_NxD = jnp.pad(y_BxTxD.reshape(B * T, D), ((0, padding), (0, 0)))
-        targets_N = jnp.pad(targets_BxT.reshape(B * T), (0, padding))
+        # Cut along T: rows may be split over devices.
+        places = max(1, min(_CHUNK // B, T))
+        padding = -T % places
+        y_CxBxPxD = jnp.pad(y_BxTxD, ((0, 0), (0, padding), (0, 0))).reshape(B, -1, places, D).swapaxes(0, 1)
+        targets_CxBxP = jnp.pad(targets_BxT, ((0, 0), (0, padding))).reshape(B, -1, places).swapaxes(0, 1)
         body = jax.checkpoint(lambda args: self._nll_of_chunk(*args, tied))
-        nll_N = jax.lax.map(body, (y_NxD.reshape(-1, chunk, D), targets_N.reshape(-1, chunk)))
-        return nll_N.reshape(-1)[: B * T].reshape(B, T)
+        nll_CxBxP = jax.lax.map(body, (y_CxBxPxD, targets_CxBxP))
+        return nll_CxBxP.swapaxes(0, 1).reshape(B, -1)[:, :T]
 
-    def _nll_of_chunk(self, y_NxD: jax.Array, targets_N: jax.Array, tied: tuple[Band, ...]) -> jax.Array:
-        head_NxV = jax.nn.log_softmax(self._logits(y_NxD, 0, tied))
+    def _nll_of_chunk(self, y_BxPxD: jax.Array, targets_BxP: jax.Array, tied: tuple[Band, ...]) -> jax.Array:
+        head_BxPxV = jax.nn.log_softmax(self._logits(y_BxPxD, 0, tied))
         size = self.cutoffs[0] if self.cutoffs else self.vocab_size
-        nll_N = -_pick(head_NxV, jnp.clip(targets_N, 0, size - 1))
+        nll_BxP = -_pick(head_BxPxV, jnp.clip(targets_BxP, 0, size - 1))
         for index, (begin, end) in enumerate(bands(self.vocab_size, self.cutoffs)):
             if index:
-                logits_NxV = self._logits(y_NxD, index, tied)
-                chosen_N = _pick(logits_NxV, jnp.clip(targets_N - begin, 0, end - begin - 1))
-                tail_N = jax.nn.logsumexp(logits_NxV, axis=-1) - chosen_N - head_NxV[:, size + index - 1]
-                nll_N = jnp.where((targets_N >= begin) & (targets_N < end), tail_N, nll_N)
-        return nll_N
+                logits_BxPxV = self._logits(y_BxPxD, index, tied)
+                chosen_BxP = _pick(logits_BxPxV, jnp.clip(targets_BxP - begin, 0, end - begin - 1))
+                tail_BxP = jax.nn.logsumexp(logits_BxPxV, axis=-1) - chosen_BxP - head_BxPxV[..., size + index - 1]
+                nll_BxP = jnp.where((targets_BxP >= begin) & (targets_BxP < end), tail_BxP, nll_BxP)
+        return nll_BxP
 
     def _logits(self, y_xD: jax.Array, index: int, tied: tuple[Band, ...]) -> jax.Array:
         """Of one band; the head's are followed by one for each tail."""
@@ -195,5 +201,5 @@ class AdaptiveSoftmax(nn.Module):
         return jnp.matmul(y_xD, kernel_VxE.astype(self.dtype).T, preferred_element_type=jnp.float32) + bias_V
 
 
-def _pick(values_NxV: jax.Array, index_N: jax.Array) -> jax.Array:
-    return jnp.take_along_axis(values_NxV, index_N[:, None], axis=-1)[:, 0]
+def _pick(values_xV: jax.Array, index_x: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(values_xV, index_x[..., None], axis=-1)[..., 0]

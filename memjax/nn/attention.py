@@ -149,10 +149,12 @@ class RelativeAttention(nn.Module):
             return PositionTables(near=rows_NxHxK.astype(self.dtype), far=None)
         if tables.far is None:
             return PositionTables(near=self._heads(tables.near, self.position_kernel), far=None)
-        far_kernel = self.far_position_kernel if self.scheme == 'separate' else self.position_kernel
-        return PositionTables(
-            near=self._heads(tables.near, self.position_kernel), far=self._heads(tables.far, far_kernel)
-        )
+        near = self._heads(tables.near, self.position_kernel)
+        return PositionTables(near=near, far=self.project_far_positions(tables.far))
+
+    def project_far_positions(self, far_NxD: jax.Array) -> jax.Array:
+        """The same of the compressed slots' encodings alone."""
+        return self._heads(far_NxD, self.far_position_kernel if self.scheme == 'separate' else self.position_kernel)
 
     def __call__(
         self,

@@ -8,10 +8,10 @@ import jax
 from etils import epath
 from ml_collections import config_dict
 
-from memjax.evaluation.loading import load_run
-from memjax.evaluation.run import evaluate_run
+from memjax.evaluation.run import evaluate_run, protocol_of
 from memjax.evaluation.sampling import sample_run
 from memjax.report.loss_figure import draw_loss
+from memjax.runs.checkpoint import Checkpoints
 from memjax.runs.metrics import METRICS_FILE
 from memjax.runs.workdir import writing
 
@@ -33,7 +33,7 @@ def end_of_training(config: config_dict.ConfigDict, workdir: epath.Path, data_di
             if draw_loss(workdir / METRICS_FILE, figure, config.name):
                 print(f'loss: {figure}')
     split = config.eval.after_training
-    if split is not None and not _is_evaluated(workdir, split):
+    if split is not None and not _is_evaluated(config, workdir, split):
         evaluate_run(workdir, data_dir, config, split)
     if config.sample.after_training:
         sample = config.sample
@@ -51,8 +51,12 @@ def end_of_training(config: config_dict.ConfigDict, workdir: epath.Path, data_di
         print(f'\n{sample.prompt}|{text}')
 
 
-def _is_evaluated(workdir: epath.Path, split: str) -> bool:
+def _is_evaluated(config: config_dict.ConfigDict, workdir: epath.Path, split: str) -> bool:
+    """Whether the file is there, of the newest checkpoint and of these lengths."""
     path = workdir / 'eval' / f'{split}.json'
     if not path.exists():
         return False
-    return json.loads(path.read_text())['step'] == load_run(workdir).step
+    result = json.loads(path.read_text())
+    protocol = {name: value for name, value in result['protocol'].items() if name != 'warmup'}
+    with Checkpoints(workdir / 'checkpoints') as checkpoints:
+        return result['step'] == checkpoints.latest_good() and protocol == protocol_of(config)

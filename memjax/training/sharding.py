@@ -32,7 +32,11 @@ RULES = (
     # Slots are whole along D on every device, so the tensor axis has nothing to gain here; and with the output split on
     # it, XLA's partitioner gives a wrong gradient of this kernel on a 2 x 2 x 2 mesh (jax 0.10.2, CPU).
     (r'layers(_\d+)?/(compressor|higher_compressors_\d+)/kernel$', PartitionSpec(None, None, 'fsdp', None)),
-    (r'(embed/table|head/kernel)$', PartitionSpec('tensor', 'fsdp')),
+    # The same for whatever else makes or unmakes slots.
+    (r'layers(_\d+)?/(compressor/dilated_kernel|decompressors_\d+/kernel)$', PartitionSpec(None, None, 'fsdp', None)),
+    (r'layers_\d+/cell/\w+/kernel$', PartitionSpec('fsdp', None)),
+    (r'(embed/table|head/kernel)(_\d+)?$', PartitionSpec('tensor', 'fsdp')),
+    (r'(embed|head)/projection_\d+$', PartitionSpec(None, 'fsdp')),
 )
 
 

@@ -64,7 +64,9 @@ def test_kjv_takes_no_source(kjv_dir, tmp_path, data_config):
 
 
 def test_unknown_corpora_and_conventions(tmp_path, data_config):
-    with pytest.raises(DataError, match=r"unknown corpus 'enwik', known: kjv, enwik8, files; did you mean enwik8\?"):
+    with pytest.raises(
+        DataError, match=r"unknown corpus 'enwik', known: kjv, enwik8, needle, files; did you mean enwik8\?"
+    ):
         open_corpus(data_config(name='enwik'), tmp_path)
     with pytest.raises(DataError, match="kjv has no convention 'txl', known: bytes"):
         open_corpus(data_config(convention='txl'), tmp_path)

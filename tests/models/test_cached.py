@@ -41,6 +41,12 @@ def test_token_by_token_too(variant):
         np.testing.assert_allclose(logits_BxV, expected[:, place], **CLOSE)
 
 
+def test_is_refused_in_training():
+    built = tiny(**TXL[1])
+    with pytest.raises(ValueError, match='not for training'):
+        built.train(built.params, cut(text(2, T))[0], cached(built, built.model.init_memory(2)))
+
+
 def flops(is_cached: bool, **overrides) -> int:
     model = model_of(**overrides)
     params = jax.eval_shape(lambda: init_params(model, T, jax.random.key(0)))

@@ -1,4 +1,4 @@
-"""The published sizes, by part (FACTS: shapes alone, nothing is allocated)."""
+"""The published sizes, by part (shapes alone, nothing is allocated)."""
 
 import jax
 import numpy as np

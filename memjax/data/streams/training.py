@@ -20,7 +20,7 @@ class Batch(NamedTuple):
       inputs_SxBxT: int32, 0 where there is none.
       targets_SxBxT: int32, the symbol after each input.
       weights_SxBxT: float32, 1 where a target is scored, 0 on padding.
-      start_SxB: bool, the row begins a document, or its part of the only document.
+      start_SxB: bool, the row begins a document, a piece of one, or its part of the only document.
       lengths_SxB: int32, real tokens in the segment, at least 1.
       cursor: where the batch after this one begins, for all rows of all processes; JSON-able.
     """
