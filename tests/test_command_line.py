@@ -211,7 +211,7 @@ def test_the_checks_see_overrides(refusal):
 
 def test_only_what_a_command_allows_may_be_changed(refusal):
     allowed = {'changeable': command_line.CHANGEABLE_AFTER_TRAINING}
-    for argument in ('--config.eval.batch_size=2', '--config.data.path=p', '--config.mesh.fsdp=2'):
+    for argument in ('--config.eval.batch_size=2', '--config.data.path=p'):
         assert finish(argument, **allowed) == 0
     for argument in ('--config.model.num_layers=2', '--config.data.name=kjv', '--config.data.batch_size=2'):
         assert refusal(argument, **allowed).endswith('cannot be changed here, only eval, sample and data.path')

@@ -106,10 +106,10 @@ def test_all_that_does_not_fit_is_named_in_one_message():
     )
 
 
-@pytest.mark.parametrize(
-    ('field', 'value'),
-    [('norm', 'pre'), ('activation', 'gelu'), ('name', 'compressive'), ('position_encoding', 'shaw')],
-)
+REFUSED = [('norm', 'pre'), ('activation', 'gelu'), ('name', 'compressive'), ('position_encoding', 'shaw')]
+
+
+@pytest.mark.parametrize(('field', 'value'), REFUSED)
 def test_a_model_that_transfo_xl_cannot_be_is_refused(field, value):
     model, abstract = make()
     model[field] = value
