@@ -12,15 +12,9 @@ import pathlib
 
 from ml_collections import config_dict
 
-from memjax.config import from_file
+from memjax.config import plain_partner
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The config: that of its partner, its slots all plain."""
-    config = from_file(pathlib.Path(__file__).with_name('demo_ct.py'))
-    config.name = 'demo_txl'
-    model = config.model
-    model.name = 'transformer_xl'
-    model.memory_length += model.compressed_memory_length
-    model.compressed_memory_length = 0
-    return config
+    """The config."""
+    return plain_partner(pathlib.Path(__file__).with_name('demo_ct.py'), 'demo_txl')

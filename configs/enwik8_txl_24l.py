@@ -14,49 +14,34 @@ here, as in training; each row first reads the memory's span unscored).
   python launch/eval.py --workdir=runs/enwik8_txl_24l --split=test
 """
 
+import pathlib
+
 from ml_collections import config_dict
 
-from memjax.config import base_config
+from memjax.config import from_file
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The config."""
-    config = base_config()
+    """The config: that of the 12 layers, larger."""
+    config = from_file(pathlib.Path(__file__).with_name('enwik8_txl_12l.py'))
     config.name = 'enwik8_txl_24l'
 
-    config.data.name = 'enwik8'
-    config.data.convention = 'txl'
     config.data.batch_size = 64
     config.data.segment_length = 768
 
     model = config.model
-    model.name = 'transformer_xl'
-    model.vocab_size = 204
     model.num_layers = 24
-    model.num_heads = 8
     model.head_dim = 128
     model.model_dim = 1024
     model.mlp_dim = 3072
-    model.norm = 'post'
     model.memory_length = 768
-    model.compressed_memory_length = 0
     model.dropout_rate = 0.15
     model.attention_dropout_rate = 0.15
 
-    training = config.training
-    training.num_steps = 400_000
-    training.warmup_steps = 4_000
-    training.decay_steps = 400_000
-    training.learning_rate_start = 0.0
-    training.learning_rate = 2.5e-4
-    training.learning_rate_end = 0.0
-    training.gradient_clip = 0.25
-    training.log_every = 200
-    training.eval_every = 10_000
-    training.checkpoint_every = 2_000
+    config.training.warmup_steps = 4_000
+    config.training.learning_rate_start = 0.0
 
     config.eval.segment_length = 128
     config.eval.memory_length = 3800
     config.eval.clamp_length = 1000
-    config.eval.same_length = True
     return config

@@ -14,17 +14,9 @@ import pathlib
 
 from ml_collections import config_dict
 
-from memjax.config import from_file
+from memjax.config import plain_partner
 
 
 def get_config() -> config_dict.ConfigDict:
-    """The config: that of its partner, its slots all plain."""
-    config = from_file(pathlib.Path(__file__).with_name('enwik8_ct_tiny.py'))
-    config.name = 'enwik8_txl_tiny'
-    model = config.model
-    model.name = 'transformer_xl'
-    config.eval.memory_length = model.memory_length + config.eval.compressed_memory_length
-    config.eval.compressed_memory_length = None
-    model.memory_length += model.compressed_memory_length
-    model.compressed_memory_length = 0
-    return config
+    """The config."""
+    return plain_partner(pathlib.Path(__file__).with_name('enwik8_ct_tiny.py'), 'enwik8_txl_tiny')

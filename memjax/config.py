@@ -258,6 +258,27 @@ def from_file(path: os.PathLike | str) -> config_dict.ConfigDict:
     return config
 
 
+def plain_partner(path: os.PathLike | str, name: str) -> config_dict.ConfigDict:
+    """The Transformer-XL at a Compressive Transformer's cost of attention: all its slots are plain, n_m + n_cm of them.
+
+    Args:
+      path: of the Compressive Transformer's config file.
+      name: of the partner.
+
+    Raises:
+      ConfigError: as for `from_file`.
+    """
+    config = from_file(path)
+    lengths = evaluation_config(config).model
+    if config.eval.memory_length is not None or config.eval.compressed_memory_length is not None:
+        config.eval.memory_length = lengths.memory_length + lengths.compressed_memory_length
+        config.eval.compressed_memory_length = None
+    config.name, config.model.name = name, 'transformer_xl'
+    config.model.memory_length += config.model.compressed_memory_length
+    config.model.compressed_memory_length = 0
+    return config
+
+
 def _what_failed(path: str, error: BaseException) -> str:
     """Where in a config file it failed, and why."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
