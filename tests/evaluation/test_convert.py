@@ -53,6 +53,8 @@ def test_a_converted_model_is_evaluated_swept_sampled_and_trained_on(
     jax.tree.map(np.testing.assert_array_equal, run.params, params)
     assert (run.step, run.host['converted_from']) == (0, source.name)
 
+    if source.suffix == '.npz':
+        return  # the same parameters: what follows is the same
     result = evaluate_run(workdir, data_dir, config, 'validation')
     score = Scorer(config).score(params, open_corpus(config.data, data_dir).splits['validation'])
     assert (result['nll_nats'], result['train_tokens']) == (score.nll_nats, 0)

@@ -14,18 +14,24 @@ from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import load_run
 from memjax.evaluation.needle import probe_run
 from memjax.models.factory import build_model
+from memjax.models.segments import segments
 from memjax.training.loop import train
+
+_MADE = {}
 
 
 @pytest.fixture
-def run(tiny_config, tmp_path, monkeypatch):
-    """A run of a few steps on few documents: its workdir and data."""
+def run(tiny_config, tmp_path_factory, monkeypatch):
+    """A run of a few steps on few documents: its workdir and data; made once."""
     monkeypatch.setattr(needle, 'NUM_DOCUMENTS', 20)
-    tiny_config.data.update(name='needle', path=None)
-    tiny_config.data.path = None
-    tiny_config.training.update(num_steps=2, eval_every=None)
-    train(tiny_config, tmp_path / 'run', tmp_path / 'data')
-    return tmp_path / 'run', tmp_path / 'data'
+    if not _MADE:
+        folder = tmp_path_factory.mktemp('needle')
+        tiny_config.data.update(name='needle')
+        tiny_config.data.path = None
+        tiny_config.training.update(num_steps=2, eval_every=None)
+        train(tiny_config, folder / 'run', folder / 'data')
+        _MADE['run'] = folder / 'run', folder / 'data'
+    return _MADE['run']
 
 
 def test_accuracy_is_of_the_questions_alone(run):
@@ -58,8 +64,6 @@ def test_the_likeliest_symbol_is_that_of_the_logits(run):
     split = open_corpus(loaded.config.data, data_dir).splits['test']
     score = Scorer(loaded.config, likeliest=True).score(loaded.params, split, keep_tokens=True)
     model = build_model(loaded.config.model)
-    from memjax.models.segments import segments
-
     memory, right = model.init_memory(1), []
     read = jax.jit(lambda segment, memory: model.apply({'params': loaded.params}, segment, memory, return_logits=True))
     for segment in segments(split.tokens[:81].tolist(), 8):

@@ -75,8 +75,8 @@ RECURRENT = [
     {'name': 'lstm'},
     {'name': 'rmt', 'num_memory_tokens': 3, 'memory_length': 0, 'norm': 'post'},
 ]
-FEW = [TXL[1], *CT_FEW, *CT_MORE[:2], *ENCODED[1:2], *RECURRENT[:2]]
-OTHERS = [TXL[0], *CT_OTHERS, *CT_MORE[2:], ENCODED[0], *ENCODED[2:], RECURRENT[2]]
+FEW = [TXL[1], CT[0], CT[4], *CT_MORE[:2], *RECURRENT[:2]]
+OTHERS = [TXL[0], *CT[1:4], CT[5], *CT_MORE[2:], *ENCODED, RECURRENT[2]]
 
 
 def each(fast: Sequence[dict[str, Any]], slow: Sequence[dict[str, Any]] = ()) -> pytest.MarkDecorator:
