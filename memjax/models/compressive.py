@@ -151,6 +151,12 @@ class CompressiveTransformer(TransformerXL):
         rates = (1, *itertools.accumulate(rates_of(part), lambda product, rate: product * rate))
         return sum(rate * length for rate, length in zip(rates, self.memory_lengths, strict=True))
 
+    def oldest_age_of(self, part: Any, segment_length: int) -> int:
+        """As in Transformer-XL; but what is left of a block that was selected from may be its oldest states."""
+        if part.compression not in compression.SELECTIONS:
+            return self.span_of(part)
+        return self.span_of(part) + segment_length * len(rates_of(part))
+
 
 def rates_of(config: Any) -> tuple[int, ...]:
     """c_1, c_2, ..: how many slots of the level before become one of each compressed level."""

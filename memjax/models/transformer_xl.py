@@ -79,6 +79,11 @@ class TransformerXL(nn.Module):
         """Tokens that the full memory of one of a stack's layers stands for."""
         return part.memory_length
 
+    def oldest_age_of(self, part: Any, segment_length: int) -> int:
+        """How far before the segment the oldest token may be that a slot of a stack's layer stands for."""
+        del segment_length
+        return self.span_of(part)
+
     @property
     def span(self) -> int:
         """Tokens that one layer's full memory stands for, the largest of any layer."""
@@ -226,7 +231,7 @@ class TransformerXL(nn.Module):
             config.compressed_positions,
             sum(self.memory_lengths[1:]),
             self.memory_lengths[0],
-            self.span_of(part),
+            self.oldest_age_of(part, segment_length),
             segment_length,
             config.model_dim,
             config.clamp_length,
