@@ -16,5 +16,5 @@ VARIANTS = {
     'absolute': {**PLAIN, 'position_encoding': 'absolute'},
     'adaptive': {**PLAIN, 'adaptive_cutoffs': (40, 120), 'adaptive_div': 2, 'tied_projections': 'all_but_first'},
     'rmt': {**PLAIN, 'name': 'rmt', 'num_memory_tokens': 2},
-    'lstm': {**PLAIN, 'name': 'lstm'},
+    'lstm': {**PLAIN, 'name': 'lstm', 'attention_dropout_rate': 0.0},
 }
