@@ -14,10 +14,13 @@ from variants import VARIANTS
 from memjax.config import to_json
 from memjax.errors import CheckpointError, ConfigError, DataError, TrainingError, WorkdirError
 from memjax.evaluation.loading import load_run
+from memjax.models.factory import build_model, empty_segment, init_params
 from memjax.runs.checkpoint import Checkpoints
 from memjax.runs.workdir import exclusive
 from memjax.training import loop
 from memjax.training.loop import Training, train
+from memjax.training.optimizer import make_optimizer
+from memjax.training.step import init_state, make_step
 
 
 class KilledError(Exception):
@@ -132,6 +135,34 @@ def test_learning_rate_of_the_log_follows_training_steps(tiny_config, data_dir, 
         + (fields.learning_rate - fields.learning_rate_end) * (1 + np.cos(np.pi * progress)) / 2
     )
     np.testing.assert_allclose(rates, cosine, rtol=1e-5)
+
+
+def test_half_loss_scores_the_second_half_of_each_segment_alone(tiny_config):
+    model = build_model(tiny_config.model)
+    optimizer = make_optimizer(tiny_config.training)
+    params = init_params(model, 8, jax.random.key(0))
+    batch = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), empty_segment(4, 8))  # S = 2
+    state = init_state(model, optimizer, params, 4, [])
+    by_hand = batch.replace(weights_BxT=np.where(np.arange(8) < 4, 0.0, batch.weights_BxT).astype(np.float32))
+    half = jax.jit(make_step(model, optimizer, seed=0, half_loss=True))(state, batch)
+    whole = jax.jit(make_step(model, optimizer, seed=0))
+    expected = whole(state, by_hand)
+    assert half.sums.scored == expected.sums.scored == 2 * 4 * 4
+    jax.tree.map(np.testing.assert_array_equal, half.params, expected.params)
+    assert half.sums.nll != whole(state, batch).sums.nll
+
+
+def test_a_finished_run_is_evaluated_again_for_other_lengths_only(tiny_config, data_dir, tmp_path):
+    tiny_config.training.update(num_steps=2, eval_every=None)
+    tiny_config.eval.after_training = 'test'
+    train(tiny_config, tmp_path, data_dir)
+    path = tmp_path / 'eval' / 'test.json'
+    first = path.read_text()
+    train(tiny_config, tmp_path, data_dir)
+    assert path.read_text() == first
+    tiny_config.eval.compressed_memory_length = 8
+    train(tiny_config, tmp_path, data_dir)
+    assert json.loads(path.read_text())['protocol']['compressed_memory_length'] == 8
 
 
 @pytest.mark.parametrize('killed_before_step', [2, 6, 8, 12])
