@@ -10,7 +10,9 @@ from etils import epath
 from ml_collections import config_dict
 
 from memjax.config import evaluation_config
-from memjax.errors import CheckpointError
+from memjax.data.prepare import open_corpus
+from memjax.data.store import Corpus
+from memjax.errors import CheckpointError, ConfigError
 from memjax.models.contract import LanguageModel
 from memjax.models.factory import build_model, init_params
 from memjax.runs import workdir as workdirs
@@ -62,6 +64,38 @@ def load_run(
         params = checkpoints.restore_params(found, abstract)
         host = checkpoints.host(found)
     return Run(config=config, model=model, params=params, step=found, host=host)
+
+
+def open_run(
+    workdir: epath.PathLike, data_dir: epath.PathLike, config: config_dict.ConfigDict, step: int | str | None = None
+) -> tuple[Run, Corpus]:
+    """A run and the corpus that it is to be measured on.
+
+    Args:
+      workdir: of the run.
+      data_dir: where prepared corpora are.
+      config: the run's config with overrides in `eval`.
+      step: as for `load_run`.
+
+    Raises:
+      UserError: as for `load_run`; the corpus is not prepared, or has more symbols than the model knows.
+    """
+    corpus = open_corpus(config.data, data_dir)
+    check_vocabulary(config, corpus)
+    return load_run(workdir, step, config), corpus
+
+
+def check_vocabulary(config: config_dict.ConfigDict, corpus: Corpus) -> None:
+    """Refuses a corpus with more symbols than the model knows.
+
+    Raises:
+      ConfigError: it has.
+    """
+    if corpus.vocab_size > config.model.vocab_size:
+        raise ConfigError(
+            f'{corpus.name} ({corpus.convention}) has {corpus.vocab_size:,} symbols, more than '
+            f'model.vocab_size={config.model.vocab_size:,}'
+        )
 
 
 def load_params(workdir: epath.PathLike, abstract_params: Any) -> Any:

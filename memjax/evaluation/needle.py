@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -10,18 +9,15 @@ import numpy as np
 from etils import epath
 from ml_collections import config_dict
 
-from memjax import atomic
 from memjax.config import evaluation_config
 from memjax.data import needle
-from memjax.data.prepare import open_corpus
 from memjax.data.store import TokenSplit
 from memjax.errors import ConfigError
 from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import load_run
-from memjax.evaluation.run import check_vocabulary, result_of
+from memjax.evaluation.loading import open_run
+from memjax.evaluation.results import result_of, write_result
 from memjax.models.factory import build_model
 from memjax.report.needle_figure import draw_needle
-from memjax.runs.workdir import writing
 
 # Bins of distances: half-octaves.
 _BINS_AN_OCTAVE = 2
@@ -57,9 +53,7 @@ def probe_run(
         # A question right after a row's begin must not find less than the model can reach.
         config = config.copy_and_resolve_references()
         config.eval.warmup = reach
-    corpus = open_corpus(config.data, data_dir)
-    check_vocabulary(config, corpus)
-    run = load_run(workdir, step, config)
+    run, corpus = open_run(workdir, data_dir, config, step)
     score = Scorer(config, likeliest=True).score(run.params, corpus.splits[split], keep_tokens=True)
     distances, answered = _answers(corpus.splits[split], score.is_likeliest)
     result = result_of(run, corpus, split, score, config)
@@ -68,11 +62,7 @@ def probe_run(
         'accuracy': float(answered.mean()),
         'bins': _binned(distances, answered),
     }
-    path = epath.Path(workdir) / 'eval' / f'needle_{split}.json'
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, json.dumps(result, indent=2) + '\n')
-        draw_needle(result, path.with_suffix('.png'))
+    write_result(workdir, f'needle_{split}', result, draw_needle)
     for each in result['bins']:
         print(f'distance {each["from"]:>5,} to {each["to"] - 1:>5,}  {each["accuracy"]:.3f} of {each["questions"]:,}')
     return result

@@ -1,28 +1,20 @@
-"""Evaluation of a run on a split, and the result file that states everything a reader needs to trust it."""
+"""Evaluation of a run on a split: its result file, and the same as a table."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 from etils import epath
 from ml_collections import config_dict
 
-from memjax import atomic
-from memjax.config import evaluation_config
-from memjax.data.prepare import open_corpus
-from memjax.data.store import Corpus, TokenSplit
-from memjax.data.tokenizers import CHARACTER_CONVENTIONS
-from memjax.errors import ConfigError
+from memjax.data.store import TokenSplit
 from memjax.evaluation.compressors import compressed_bits_per_byte
-from memjax.evaluation.likelihood import Score, Scorer
-from memjax.evaluation.loading import Run, load_run
+from memjax.evaluation.likelihood import Scorer
+from memjax.evaluation.loading import open_run
+from memjax.evaluation.results import result_of, write_result
 from memjax.runs.workdir import writing
-from memjax.version import code_version
 
 _CHUNK = 1 << 20
 
@@ -51,9 +43,7 @@ def evaluate_run(
     Raises:
       UserError: no such run, checkpoint or corpus, or a file that cannot be written.
     """
-    corpus = open_corpus(config.data, data_dir)
-    check_vocabulary(config, corpus)
-    run = load_run(workdir, step, config)
+    run, corpus = open_run(workdir, data_dir, config, step)
     score = Scorer(config).score(run.params, corpus.splits[split], keep_tokens=per_token is not None)
     result = result_of(run, corpus, split, score, config)
     if config.eval.compressors:
@@ -62,76 +52,9 @@ def evaluate_run(
     if per_token is not None:
         with writing(per_token), epath.Path(per_token).open('wb') as file:
             np.savez(file, nll=score.per_token)
-    path = epath.Path(workdir) / 'eval' / f'{split}.json'
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, json.dumps(result, indent=2) + '\n')
+    write_result(workdir, split, result)
     print(_table(result))
     return result
-
-
-def check_vocabulary(config: config_dict.ConfigDict, corpus: Corpus) -> None:
-    """Refuses a corpus with more symbols than the model knows.
-
-    Raises:
-      ConfigError: it has.
-    """
-    if corpus.vocab_size > config.model.vocab_size:
-        raise ConfigError(
-            f'{corpus.name} ({corpus.convention}) has {corpus.vocab_size:,} symbols, more than '
-            f'model.vocab_size={config.model.vocab_size:,}'
-        )
-
-
-def result_of(
-    run: Run, corpus: Corpus, split_name: str, score: Score, config: config_dict.ConfigDict
-) -> dict[str, Any]:
-    """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
-    split = corpus.splits[split_name]
-    result = {
-        'config': run.config.name,
-        'commit': code_version(),
-        'seed': run.config.training.seed,
-        'step': run.step,
-        'parameters': sum(leaf.size for leaf in jax.tree.leaves(run.params)),
-        'train_tokens': run.host['tokens'],
-        'train_seconds': run.host['seconds'],
-        'dataset': corpus.name,
-        'convention': corpus.convention,
-        'split': split_name,
-        'targets': score.targets,
-        'scored': score.scored,
-        'nll_nats': score.nll_nats,
-        'token_perplexity': math.exp(score.loss),
-        'protocol': {**protocol_of(config), 'warmup': score.warmup},
-        'seconds': score.seconds,
-    }
-    if corpus.convention in CHARACTER_CONVENTIONS:
-        result['bpc'] = score.loss / math.log(2)
-    if split.words:
-        # A model of bytes reaches word perplexities beyond any float.
-        result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
-    return result
-
-
-def protocol_of(config: config_dict.ConfigDict) -> dict[str, Any]:
-    """How evaluation with a config reads a text, as far as the config's model has what it names."""
-    used = evaluation_config(config)
-    model = used.model
-    protocol = {'segment_length': used.data.segment_length}
-    if model.name != 'lstm':
-        protocol |= {name: model[name] for name in ('memory_length', 'clamp_length', 'same_length')}
-    if model.name == 'compressive':
-        protocol['compressed_memory_length'] = model.compressed_memory_length
-        if model.higher_memory_lengths:
-            protocol['higher_memory_lengths'] = list(model.higher_memory_lengths)
-    if model.name == 'rmt':
-        protocol['num_memory_tokens'] = model.num_memory_tokens
-    return protocol | {'window_stride': config.eval.window_stride, 'rows': used.data.batch_size}
-
-
-def _exp(exponent: float) -> float | None:
-    return math.exp(exponent) if exponent < 700 else None
 
 
 def _text(split: TokenSplit) -> Iterator[bytes]:

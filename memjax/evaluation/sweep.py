@@ -5,7 +5,6 @@ The value is to be chosen on validation and scored once on test, so a sweep stat
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,15 +12,12 @@ from typing import Any
 from etils import epath
 from ml_collections import config_dict
 
-from memjax import atomic
 from memjax.config_checks import SWEPT, check
-from memjax.data.prepare import open_corpus
 from memjax.errors import ConfigError
 from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import load_run
-from memjax.evaluation.run import check_vocabulary, result_of
+from memjax.evaluation.loading import open_run
+from memjax.evaluation.results import result_of, write_result
 from memjax.report.sweep_figure import draw_sweep
-from memjax.runs.workdir import writing
 
 
 def sweep_run(
@@ -56,12 +52,7 @@ def sweep_run(
         file that cannot be written.
     """
     configs = _configs(config, what, values)
-    corpus = open_corpus(config.data, data_dir)
-    check_vocabulary(config, corpus)
-    run = load_run(workdir, step, config)
-    path = epath.Path(workdir) / 'eval' / f'sweep_{what}_{split}.json'
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    run, corpus = open_run(workdir, data_dir, config, step)
     results: list[dict[str, Any]] = []
     for value, changed in configs.items():
         score = Scorer(changed).score(run.params, corpus.splits[split])
@@ -70,9 +61,7 @@ def sweep_run(
         print(_line(what, value, result), flush=True)
         best = min(results, key=lambda result: result['nll_nats'])[what]
         sweep = {'what': what, 'split': split, 'best': best, 'results': results}
-        with writing(path):
-            atomic.write_text(path, json.dumps(sweep, indent=2) + '\n')
-            draw_sweep(sweep, path.with_suffix('.png'))
+        path = write_result(workdir, f'sweep_{what}_{split}', sweep, draw_sweep)
     print(f'best: {best}; {path}')
     return sweep
 

@@ -8,7 +8,8 @@ import jax
 from etils import epath
 from ml_collections import config_dict
 
-from memjax.evaluation.run import evaluate_run, protocol_of
+from memjax.evaluation.results import protocol_of
+from memjax.evaluation.run import evaluate_run
 from memjax.evaluation.sampling import sample_run
 from memjax.report.loss_figure import draw_loss
 from memjax.runs.checkpoint import Checkpoints

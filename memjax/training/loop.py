@@ -23,8 +23,7 @@ from memjax.data.streams import Batch, TrainingStream, prefetched
 from memjax.data.tokenizers import CHARACTER_CONVENTIONS
 from memjax.errors import TrainingError
 from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import load_params
-from memjax.evaluation.run import check_vocabulary
+from memjax.evaluation.loading import check_vocabulary, load_params
 from memjax.models.contract import Segment
 from memjax.models.factory import build_model, init_params
 from memjax.runs.checkpoint import Checkpoints
