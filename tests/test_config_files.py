@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from memjax.config import evaluation_config, flatten, from_file
+from memjax.config import evaluation_config, flatten, from_file, head_dim
 from memjax.config_checks import check
 
 CONFIGS = pathlib.Path(__file__).parents[1] / 'configs'
@@ -41,6 +41,8 @@ def test_a_config_says_what_it_reproduces_and_how_to_run_it(name):
         ('demo_ct', 'demo_txl', set()),
         ('needle_ct', 'needle_txl', set()),
         ('enwik8_ct_tiny', 'enwik8_txl_tiny', {'eval.memory_length', 'eval.compressed_memory_length'}),
+        ('wt103_ct', 'wt103_txl_ct', {'eval.memory_length', 'eval.compressed_memory_length'}),
+        ('pg19_ct', 'pg19_txl', set()),
     ],
 )
 def test_pairs_differ_in_their_memory_alone_at_equal_cost_of_attention(compressive, plain, differ):
@@ -91,6 +93,55 @@ def test_the_compressive_transformers_own_sizes():
     assert (training.learning_rate_start, training.learning_rate, training.learning_rate_end) == (1e-6, 3e-4, 1e-6)
     assert (training.warmup_steps, training.decay_steps, training.gradient_clip) == (4_000, 100_000, 0.1)
     assert (training.update_period, training.update_period_start) == (4, 60_000)
+
+
+# Layers, width, heads, width of a head, mlp, segment, memory, batch, dropouts; evaluation's segment, memory, clamp.
+TRANSFORMER_XL = {
+    'wt103_txl_base': ((16, 410, 10, 41, 2100, 150, 150, 60, 0.1, 0.0), (64, 640, 400)),
+    'wt103_txl_large': ((18, 1024, 16, 64, 4096, 384, 384, 128, 0.2, 0.2), (128, 1600, 1000)),
+    'lm1b_txl_large': ((24, 1280, 16, 80, 8192, 32, 32, 512, 0.05, 0.05), (32, 128, None)),
+    'text8_txl_24l': ((24, 1024, 8, 128, 3072, 768, 768, 64, 0.15, 0.15), (128, 3800, 1000)),
+}
+
+
+@pytest.mark.parametrize(('name', 'training', 'evaluation'), [(name, *row) for name, row in TRANSFORMER_XL.items()])
+def test_transformer_xls_sizes_for_other_texts(name, training, evaluation):
+    config = load(name)
+    model, used = config.model, evaluation_config(config)
+    sizes = (model.num_layers, model.model_dim, model.num_heads, head_dim(model), model.mlp_dim)
+    lengths = (config.data.segment_length, model.memory_length, config.data.batch_size)
+    assert (*sizes, *lengths, model.dropout_rate, model.attention_dropout_rate) == training
+    assert (used.data.segment_length, used.model.memory_length, used.model.clamp_length) == evaluation
+    assert used.model.same_length
+
+
+def test_steps_and_bands_of_transformer_xls_word_models():
+    base, large, billion = load('wt103_txl_base'), load('wt103_txl_large'), load('lm1b_txl_large')
+    steps = [(config.training.warmup_steps, config.training.num_steps) for config in (base, large, billion)]
+    assert steps == [(0, 200_000), (16_000, 4_000_000), (30_000, 1_200_000)]
+    assert base.model.adaptive_cutoffs == large.model.adaptive_cutoffs == (20_000, 40_000, 200_000)
+    assert billion.model.adaptive_cutoffs == (60_000, 100_000, 640_000)
+    assert [config.model.adaptive_div for config in (base, large, billion)] == [1, 4, 4]
+
+
+def test_the_compressive_transformers_sizes_for_other_texts():
+    words, books = load('wt103_ct'), load('pg19_ct')
+    for config, layers, rate, batch, evaluated in ((words, 18, 4, 128, 1536), (books, 36, 2, 512, 512)):
+        model, training = config.model, config.training
+        assert (model.num_layers, model.compression_rate, config.data.batch_size) == (layers, rate, batch)
+        assert config.data.segment_length == model.memory_length == model.compressed_memory_length == 512
+        assert evaluation_config(config).model.compressed_memory_length == evaluated
+        assert (training.warmup_steps, training.decay_steps, training.gradient_clip) == (16_000, 500_000, 0.1)
+        assert (training.update_period, training.update_period_start) == (4, 60_000)
+    assert (words.model.num_heads, words.model.model_dim, words.model.mlp_dim) == (16, 1024, 4096)
+    assert books.model.vocab_size == 32_000
+    # About 100 billion subwords.
+    assert 95e9 < books.training.num_steps * 512 * 512 < 110e9
+
+
+def test_the_papers_own_transformer_xl_on_enwik8():
+    config = load('enwik8_txl_ct')
+    assert (config.model.memory_length, evaluation_config(config).model.memory_length) == (2304, 4096)
 
 
 def test_the_demo_evaluates_compares_and_samples():
