@@ -26,3 +26,7 @@ class WorkdirError(UserError):
 
 class TrainingError(UserError):
     """A training that cannot go on, such as one whose loss is not finite."""
+
+
+class BenchmarkError(UserError):
+    """A benchmark that cannot be run: another implementation that is not there, or that fails."""

@@ -1,0 +1,1 @@
+"""Speed against other implementations: the same work in turn in one run on one machine, as ratios."""

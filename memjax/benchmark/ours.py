@@ -1,0 +1,104 @@
+"""This project's side of the benchmarks: `python -m memjax.benchmark.ours` is a system as `work.py` describes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import flax
+import jax
+import numpy as np
+
+from memjax.benchmark.work import Work
+from memjax.config import base_config
+from memjax.models.contract import LanguageModel, Segment
+from memjax.models.factory import build_model, init_params
+
+
+def model_of(work: Work) -> LanguageModel:
+    """The model that a piece of work names."""
+    section = base_config().model
+    section.update(
+        name='compressive' if work.compressed_memory_length else 'transformer_xl',
+        norm='post',
+        compression='mean',
+        compression_loss='none',
+        layer_unroll=work.num_layers,
+        **{
+            field: getattr(work, field)
+            for field in (
+                'num_layers', 'model_dim', 'num_heads', 'mlp_dim', 'vocab_size', 'memory_length',
+                'compressed_memory_length', 'compression_rate',
+            )
+        },
+    )  # fmt: skip
+    return build_model(section)
+
+
+@functools.cache
+def _evaluation(work: Work) -> Callable[[int], Any]:
+    """A function that reads so many segments and returns the last one's losses; memory is full when this returns."""
+    model = model_of(work)
+    params = jax.jit(lambda key: init_params(model, work.segment_length, key))(jax.random.key(0))
+    generator = np.random.default_rng(0)
+    shape = (work.batch_size, work.segment_length)
+    segments = [
+        Segment(
+            inputs_BxT=generator.integers(work.vocab_size, size=shape, dtype=np.int32),
+            targets_BxT=generator.integers(work.vocab_size, size=shape, dtype=np.int32),
+            weights_BxT=np.ones(shape, np.float32),
+            start_B=np.zeros(work.batch_size, bool),
+            lengths_B=np.full(work.batch_size, work.segment_length, np.int32),
+        )
+        for _ in range(8)
+    ]
+
+    @functools.partial(jax.jit, donate_argnums=2)
+    def read(params, segment, memory):
+        output, memory = model.apply({'params': params}, segment, memory)
+        return output.nll_BxT, memory
+
+    @jax.jit
+    def empty(params):
+        memory = model.init_memory(work.batch_size)
+        return model.apply({'params': params}, memory, work.segment_length, method='cache')
+
+    memory = empty(params)
+
+    def run(count: int) -> jax.Array:
+        nonlocal memory
+        for index in range(count):
+            losses, memory = read(params, segments[index % len(segments)], memory)
+        return losses.block_until_ready()
+
+    run(math.ceil(model.core.span / work.segment_length) + 1)
+    return run
+
+
+def _memory_bytes(work: Work) -> int:
+    memory = jax.eval_shape(lambda: model_of(work).init_memory(work.batch_size))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(memory))
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Does what a request says."""
+    if request['kind'] == 'versions':
+        return {'jax': jax.__version__, 'flax': flax.__version__}
+    work = Work(**request)
+    run = {'evaluate': _evaluation}[work.kind](dataclasses.replace(work, count=0))
+    begin = time.perf_counter()
+    run(work.count)
+    seconds = time.perf_counter() - begin
+    per_row = work.count * (work.segment_length if work.kind == 'evaluate' else 1)
+    return {'seconds': seconds, 'tokens': work.batch_size * per_row, 'bytes': _memory_bytes(work)}
+
+
+if __name__ == '__main__':
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
