@@ -51,6 +51,7 @@ INTEGERS = {
 UNREAD = {
     ('transformer_xl', 'rmt', 'lstm'): (
         'compression_rate_by_layer', 'higher_memory_lengths', 'higher_compression_rates', 'compressed_positions',
+        'compression', 'compression_loss', 'compression_loss_reduction',
     ),
     ('lstm',): (
         'same_length', 'untie_r', 'clamp_length', 'position_encoding', 'largest_distance', 'remat',

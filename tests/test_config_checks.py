@@ -192,7 +192,8 @@ def test_what_a_model_does_not_read_cannot_be_set_for_it():
         message = complaint(**plain, **{f'model__{field}': value})
         assert message == f'model.{field}={value!r} means nothing to model.name=transformer_xl'
     lstm = {**plain, 'model__name': 'lstm'}
-    for field, value in (('remat', True), ('untie_r', True), ('clamp_length', 5), ('position_encoding', 'absolute')):
+    without_attention = (('remat', True), ('untie_r', True), ('clamp_length', 5), ('position_encoding', 'absolute'))
+    for field, value in (*without_attention, ('compression', 'most_used'), ('compression_loss', 'none')):
         assert complaint(**lstm, **{f'model__{field}': value}).endswith('means nothing to model.name=lstm')
     check(changed(**lstm, model__model_dim=130, model__num_heads=4))  # it has no heads
 
