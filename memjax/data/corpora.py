@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ml_collections import config_dict
 
-from memjax.data.enwik8 import OFFICIAL_URL, enwik8_source, is_local
+from memjax.data.archives import is_local
+from memjax.data.enwik8 import OFFICIAL_URL, enwik8_source
 from memjax.data.files import files_source
 from memjax.data.kjv import REQUIREMENT, kjv_source
 from memjax.data.needle import needle_source

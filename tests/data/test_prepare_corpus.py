@@ -100,7 +100,7 @@ def test_three_conventions_of_enwik8_from_one_source(tiny_enwik8, tmp_path, data
 
 
 def test_enwik8_is_never_downloaded_by_opening_it(tmp_path, data_config, monkeypatch):
-    monkeypatch.setattr('memjax.data.enwik8.download', lambda *_: pytest.fail('it downloads'))
+    monkeypatch.setattr('memjax.data.archives.download', lambda *_: pytest.fail('it downloads'))
     for path in (None, 'https://example.org/enwik8.zip', 'pypi'):
         with pytest.raises(DataError, match=r'enwik8 is not prepared in .*: python launch/prepare.py --dataset=enwik8'):
             open_corpus(data_config(name='enwik8', path=path), tmp_path)
