@@ -10,6 +10,7 @@ from etils import epath
 from ml_collections import config_dict
 
 from memjax.config import evaluation_config
+from memjax.data.tokenizers import Tokenizer
 from memjax.errors import CheckpointError
 from memjax.models.contract import LanguageModel
 from memjax.models.factory import build_model, init_params
@@ -26,7 +27,7 @@ class Run:
       model: with the memory lengths of evaluation.
       params: its parameters, float32.
       step: of the checkpoint.
-      host: what training recorded with it: `tokens` read and `seconds` spent so far.
+      host: what training recorded with it: `tokens` read and `seconds` spent so far, `tokenizer` (a fingerprint).
     """
 
     config: config_dict.ConfigDict
@@ -62,6 +63,23 @@ def load_run(
         params = checkpoints.restore_params(found, abstract)
         host = checkpoints.host(found)
     return Run(config=config, model=model, params=params, step=found, host=host)
+
+
+def check_tokenizer(host: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """Refuses a vocabulary other than the one that a run was trained with: its ids would mean something else.
+
+    Args:
+      host: what training recorded with a checkpoint; one without `tokenizer` is taken at its word.
+      tokenizer: of the prepared corpus.
+
+    Raises:
+      CheckpointError: it is another.
+    """
+    if host.get('tokenizer', tokenizer.fingerprint) != tokenizer.fingerprint:
+        raise CheckpointError(
+            'the run was trained with another vocabulary than the corpus has as it is prepared here: prepare it from '
+            'the text that the run was trained on, or use another --data_dir'
+        )
 
 
 def load_params(workdir: epath.PathLike, abstract_params: Any) -> Any:

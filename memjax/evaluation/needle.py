@@ -17,7 +17,7 @@ from memjax.data.prepare import open_corpus
 from memjax.data.store import TokenSplit
 from memjax.errors import ConfigError
 from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import load_run
+from memjax.evaluation.loading import check_tokenizer, load_run
 from memjax.evaluation.run import check_vocabulary, result_of
 from memjax.models.factory import build_model
 from memjax.report.needle_figure import draw_needle
@@ -60,6 +60,7 @@ def probe_run(
     corpus = open_corpus(config.data, data_dir)
     check_vocabulary(config, corpus)
     run = load_run(workdir, step, config)
+    check_tokenizer(run.host, corpus.tokenizer)
     score = Scorer(config, likeliest=True).score(run.params, corpus.splits[split], keep_tokens=True)
     distances, answered = _answers(corpus.splits[split], score.is_likeliest)
     result = result_of(run, corpus, split, score, config)

@@ -20,7 +20,7 @@ from memjax.data.tokenizers import CHARACTER_CONVENTIONS
 from memjax.errors import ConfigError
 from memjax.evaluation.compressors import compressed_bits_per_byte
 from memjax.evaluation.likelihood import Score, Scorer
-from memjax.evaluation.loading import Run, load_run
+from memjax.evaluation.loading import Run, check_tokenizer, load_run
 from memjax.runs.workdir import writing
 from memjax.version import code_version
 
@@ -54,6 +54,7 @@ def evaluate_run(
     corpus = open_corpus(config.data, data_dir)
     check_vocabulary(config, corpus)
     run = load_run(workdir, step, config)
+    check_tokenizer(run.host, corpus.tokenizer)
     score = Scorer(config).score(run.params, corpus.splits[split], keep_tokens=per_token is not None)
     result = result_of(run, corpus, split, score, config)
     if config.eval.compressors:
@@ -108,10 +109,28 @@ def result_of(
     }
     if corpus.convention in CHARACTER_CONVENTIONS:
         result['bpc'] = score.loss / math.log(2)
-    if split.words:
-        # A model of bytes reaches word perplexities beyond any float.
-        result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
-    return result
+    if corpus.documents is not None:
+        result['documents'] = corpus.documents
+    notes = {name: corpus.splits[name].note for name in ('train', split_name)}
+    if any(notes.values()):
+        result['texts'] = notes
+    return result | _by_words(corpus.convention, split, score)
+
+
+def _by_words(convention: str, split: TokenSplit, score: Score) -> dict[str, Any]:
+    """Perplexity by words, with what a word is.
+
+    Where words are the symbols, it is that of the symbols, <eos> among them, as it is published for WikiText-103. Of
+    other symbols the whole loss is divided by the words of the text, also by those without a prediction.
+    """
+    if convention == 'words':
+        words, unit = score.scored, 'words and line ends, those scored'
+    elif split.words:
+        words, unit = split.words, split.word_unit
+    else:
+        return {}
+    # A model of bytes reaches word perplexities beyond any float.
+    return {'words': words, 'word_unit': unit, 'word_perplexity': _exp(score.nll_nats / words) if words else None}
 
 
 def protocol_of(config: config_dict.ConfigDict) -> dict[str, Any]:
@@ -143,11 +162,13 @@ def _text(split: TokenSplit) -> Iterator[bytes]:
 def _table(result: dict[str, Any]) -> str:
     rows = {
         f'{result["config"]}, {result["split"]} of {result["dataset"]}': f'step {result["step"]:,}',
+        **{f'text of {name}': note for name, note in result.get('texts', {}).items()},
+        **({'memory cleared at each of': result['documents']} if 'documents' in result else {}),
         'targets scored': f'{result["scored"]:,} of {result["targets"]:,}',
         'token perplexity': f'{result["token_perplexity"]:.3f}',
     }
     if result.get('word_perplexity') is not None:
-        rows['word perplexity'] = f'{result["word_perplexity"]:,.1f}'
+        rows['word perplexity'] = f'{result["word_perplexity"]:,.1f} ({result["words"]:,} {result["word_unit"]})'
     if 'bpc' in result:
         rows['bits per character'] = f'{result["bpc"]:.4f}'
     rows |= {f'{name}, bits per byte': f'{bits:.4f}' for name, bits in result.get('compressors', {}).items()}

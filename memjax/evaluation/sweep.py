@@ -18,7 +18,7 @@ from memjax.config_checks import SWEPT, check
 from memjax.data.prepare import open_corpus
 from memjax.errors import ConfigError
 from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import load_run
+from memjax.evaluation.loading import check_tokenizer, load_run
 from memjax.evaluation.run import check_vocabulary, result_of
 from memjax.report.sweep_figure import draw_sweep
 from memjax.runs.workdir import writing
@@ -59,6 +59,7 @@ def sweep_run(
     corpus = open_corpus(config.data, data_dir)
     check_vocabulary(config, corpus)
     run = load_run(workdir, step, config)
+    check_tokenizer(run.host, corpus.tokenizer)
     path = epath.Path(workdir) / 'eval' / f'sweep_{what}_{split}.json'
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

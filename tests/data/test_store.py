@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from memjax.data import store
-from memjax.data.store import open_store, write_meta, write_split
+from memjax.data import store_writing
+from memjax.data.store import open_store
+from memjax.data.store_writing import WordCount, write_meta, write_split
 from memjax.data.tokenizers import ByteTokenizer, SymbolTokenizer
 from memjax.errors import DataError
 
@@ -34,7 +35,7 @@ class WideTokenizer(ByteTokenizer):
 def write(directory, tokenizer=None, count_words=True):
     tokenizer = tokenizer or ByteTokenizer()
     for split, documents in TEXTS.items():
-        write_split(directory, split, documents, tokenizer, count_words)
+        write_split(directory, split, documents, tokenizer, WordCount() if count_words else None)
     write_meta(directory, 'files', 'bytes', tokenizer, {'identity': 'abc', 'location': 'here'})
 
 
@@ -125,9 +126,9 @@ def test_another_format_is_told(tmp_path):
 
 
 def test_a_finished_split_is_not_written_again(tmp_path):
-    write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
+    write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), WordCount())
     before = (tmp_path / 'train.tokens').stat().st_ino
-    write_split(tmp_path, 'train', iter(()), ByteTokenizer(), True)
+    write_split(tmp_path, 'train', iter(()), ByteTokenizer(), WordCount())
     assert (tmp_path / 'train.tokens').stat().st_ino == before
 
 
@@ -139,7 +140,7 @@ def test_an_interrupted_split_leaves_nothing(tmp_path, fault):
         raise fault
 
     with pytest.raises(fault):
-        write_split(tmp_path, 'train', documents(), ByteTokenizer(), True)
+        write_split(tmp_path, 'train', documents(), ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())
 
 
@@ -147,13 +148,13 @@ def test_a_summary_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def write_bytes(path, content):
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr(store.atomic, 'write_bytes', write_bytes)
+    monkeypatch.setattr(store_writing.atomic, 'write_bytes', write_bytes)
     with pytest.raises(OSError, match='No space'):
-        write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
+        write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())
 
 
 def test_a_split_without_text_is_refused(tmp_path):
     with pytest.raises(DataError, match='the split test holds no text'):
-        write_split(tmp_path, 'test', [[b''], [b'']], ByteTokenizer(), True)
+        write_split(tmp_path, 'test', [[b''], [b'']], ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())

@@ -19,7 +19,7 @@ from memjax.evaluation.sampling import sample_run
 FIELDS = {
     'config', 'commit', 'seed', 'step', 'parameters', 'train_tokens', 'train_seconds', 'dataset', 'convention', 'split',
     'targets', 'scored', 'nll_nats', 'bpc', 'token_perplexity', 'word_perplexity', 'words', 'protocol', 'seconds',
-    'compressors',
+    'compressors', 'word_unit',
 }  # fmt: skip
 
 

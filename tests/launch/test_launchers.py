@@ -173,9 +173,14 @@ def test_sample_refuses_settings_out_of_range(refusal, workdir):
 
 
 def test_prepare_hands_over_corpus_and_source(launch, stand_in):
-    split = types.SimpleNamespace(tokens=range(12345))
+    split = types.SimpleNamespace(tokens=range(12345), words=None, note='a subset of 1 of 2 books')
     corpus = types.SimpleNamespace(
-        name='files', convention='bytes', splits={'train': split}, vocab_size=256, licence='the usual'
+        name='files',
+        convention='bytes',
+        splits={'train': split},
+        vocab_size=256,
+        licence='the usual',
+        documents='articles',
     )
     calls = stand_in('memjax.data.prepare', 'prepare', result=corpus)
     code, out, err = launch(
@@ -183,7 +188,14 @@ def test_prepare_hands_over_corpus_and_source(launch, stand_in):
         '--config.data.test_fraction=0.2',
     )  # fmt: skip
     assert (code, err) == (0, '')
-    for part in ('files bytes train', '12,345 symbols', 'vocabulary of 256', 'the usual'):
+    for part in (
+        'files bytes train',
+        '12,345 symbols',
+        '; a subset of 1 of 2 books',
+        'documents: articles',
+        'vocabulary of 256',
+        'the usual',
+    ):
         assert part in out
     launch('prepare', '--dataset=enwik8', '--convention=txl')
     first, second = calls

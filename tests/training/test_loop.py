@@ -36,6 +36,7 @@ def metrics(workdir):
     lines = [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
     for line in lines:
         line.pop('tokens_per_second', None)
+        line.pop('data_wait_share', None)
     return lines
 
 
