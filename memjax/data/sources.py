@@ -166,8 +166,8 @@ def chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def reading_bar(description: str, progress: bool) -> tqdm:
-    """A progress bar of bytes, of how many is not known."""
-    return tqdm(desc=description, unit='B', unit_scale=True, disable=not progress)
+    """A progress bar of bytes, of how many is not known; on terminals only, where it vanishes before any complaint."""
+    return tqdm(desc=description, unit='B', unit_scale=True, leave=False, disable=None if progress else True)
 
 
 def stamp_of(location: str) -> str | None:

@@ -69,5 +69,5 @@ def test_what_cannot_be_read_is_one_line(folder, tmp_path):
 def test_a_split_without_words_is_refused(folder, tmp_path, data_config):
     for path in (folder / 'test').iterdir():
         path.write_text(' \n\n ')
-    with pytest.raises(DataError, match='^the split test holds no words$'):
+    with pytest.raises(DataError, match=r'^the split test holds no words$'):
         prepare(data_config(name='pg19'), tmp_path / 'data', source=str(folder), progress=False)

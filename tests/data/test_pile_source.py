@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -42,7 +43,7 @@ def test_a_document_a_line_in_the_piles_layout(pile, tmp_path, data_config):
     for name, split in corpus.splits.items():
         bounds = split.document_offsets.tolist()
         documents[name] = [
-            corpus.tokenizer.decode(split.tokens[begin:end]) for begin, end in zip(bounds, bounds[1:], strict=False)
+            corpus.tokenizer.decode(split.tokens[begin:end]) for begin, end in itertools.pairwise(bounds)
         ]
     assert documents == {
         'train': ['first\nlines', 'second é', 'third'],

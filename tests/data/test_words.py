@@ -88,7 +88,7 @@ def test_unknown_words_need_their_symbol():
 
 @pytest.mark.parametrize('text', [b'', b' \n \n', b'<eos>\n'])
 def test_a_text_without_words_is_refused(text):
-    with pytest.raises(DataError, match='^the training text holds no words$'):
+    with pytest.raises(DataError, match=r'^the training text holds no words$'):
         count_words([[text]], WordRules())
 
 

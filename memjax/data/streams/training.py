@@ -47,9 +47,9 @@ class TrainingStream:
       over, and starts anew each time.
     - Of a split with several, every row reads all of them in an endless order of its own: in its epoch e, a permutation
       that is a function of (seed, row, e) alone. Documents of fewer than 2 symbols are left out.
-    - Documents that are short beside T fill much of a batch with padding: one of n pairs takes n of T ceil(n / T) places.
-      With sentences, 26 pairs on average in 1B words, and T = 32 that is a fifth at the very least. Losses, rates and
-      counts are of real tokens alone.
+    - Documents that are short beside T fill much of a batch with padding: one of n pairs takes up T ceil(n / T) places.
+      With sentences, 26 pairs on average in 1B words, and T = 32 a fifth of all places at the very least is padding.
+      Losses, rates and counts are of real tokens alone.
     - With a `piece_length`, documents of more pairs are cut into pieces of so many, each read as a document: rows of a
       single stream then see all of it in a random order, instead of one place for a long time.
 
