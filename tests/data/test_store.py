@@ -158,3 +158,53 @@ def test_a_split_without_text_is_refused(tmp_path):
     with pytest.raises(DataError, match='the split test holds no text'):
         write_split(tmp_path, 'test', [[b''], [b'']], ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('stopped_after', [1, 3, 4])
+def test_a_split_that_was_stopped_goes_on_after_its_last_note(tmp_path, monkeypatch, stopped_after):
+    texts = [[b'one ', b'two'], [b''], [b'three\nfour'], [b'five'], [b'six seven']]
+    whole, stopped = tmp_path / 'whole', tmp_path / 'stopped'
+    whole.mkdir()
+    stopped.mkdir()
+    write_split(whole, 'train', texts, ByteTokenizer(), WordCount('words and line ends', 11), 'whole')
+    monkeypatch.setattr(store_writing, '_PART_BYTES', 6)  # a note after documents 0, 2 and, with 3, 4
+
+    def documents():
+        yield from texts[:stopped_after]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_split(stopped, 'train', documents(), ByteTokenizer(), WordCount('words and line ends'))
+    assert (stopped / 'train.part.json').exists()
+    # What a killed process has written beyond the note does not count.
+    for kind in ('tokens', 'offsets'):
+        with (stopped / f'train.{kind}').open('ab') as file:
+            file.write(b'torn')
+    tokenized = []
+
+    class Watched(ByteTokenizer):
+        def encode_pieces(self, pieces):
+            pieces = list(pieces)
+            tokenized.append(b''.join(pieces))
+            return super().encode_pieces(pieces)
+
+    write_split(stopped, 'train', texts, Watched(), WordCount('words and line ends', 11), 'whole')
+    assert tokenized == [b''.join(pieces) for pieces in texts[1 if stopped_after < 3 else 3 :]]
+    names = ['train.json', 'train.offsets', 'train.tokens']
+    assert sorted(path.name for path in stopped.iterdir()) == names
+    assert [(stopped / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
+    assert json.loads((whole / 'train.json').read_text())['words'] == 12  # 7 words, 5 line ends; 11 is too far off
+
+
+def test_a_published_count_is_taken_if_it_is_near():
+    count = WordCount(published=100)
+    assert count.result(104) == {'words': 100, 'word_unit': 'words, the published count'}
+    assert count.result(106) == {'words': 106, 'word_unit': 'words'}
+    assert count.result(None) == {'words': None, 'word_unit': 'words'}
+
+
+def test_a_split_without_words_is_refused_where_they_are_defined(tmp_path):
+    with pytest.raises(DataError, match=r'^the split test holds no words$'):
+        write_split(tmp_path, 'test', [[b' \n']], ByteTokenizer(), WordCount())
+    assert not list(tmp_path.iterdir())
+    write_split(tmp_path, 'test', [[b' \n']], ByteTokenizer(), None)
