@@ -40,7 +40,7 @@ class SplitFiles:
         """The file of each split, checked.
 
         Args:
-          location: a folder (any path that etils.epath knows) or a .zip, in which the files may lie at any depth.
+          location: a folder (any path that etils.epath knows) with the files or with a folder of them, or a .zip of either.
           subset: take files of other lengths for a part of the corpus, which the result says.
           progress: show a progress bar.
 
@@ -91,7 +91,7 @@ class SplitFiles:
     def _find(self, root: epath.Path, name: str) -> epath.Path | str | None:
         """A path, or the name of a .zip's member."""
         if root.is_dir():
-            found = [root / name] if (root / name).exists() else sorted(root.glob(f'**/{name}'))
+            found = [root / name] if (root / name).exists() else sorted(root.glob(f'*/{name}'))
         elif not root.exists():
             raise DataError(f'no such file or folder: {root}')
         else:

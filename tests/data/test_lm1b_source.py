@@ -57,8 +57,12 @@ def test_memory_is_cleared_at_each_sentence_or_at_each_file(folder, tmp_path, da
     assert stream.splits['test'].tokens.tolist() == [0, 3, 1, 2, 0, 1, 1, 2, 0]
     assert [len(np.diff(split.document_offsets)) for split in stream.splits.values()] == [3, 1, 1]
     assert stream.splits['test'].num_targets == 8
+    # Without rare words nothing stands for those that are held out.
     data.min_word_count = 1
-    assert open_corpus(data, tmp_path / 'data').vocab_size == 8
+    with pytest.raises(DataError, match="'bird' does not occur in the training text, and neither does <UNK>"):
+        open_corpus(data, tmp_path / 'data')
+    data.min_word_count = 2
+    assert open_corpus(data, tmp_path / 'data').vocab_size == 8  # and sat, dog, a
 
 
 def test_missing_files_are_named_or_make_a_subset(folder, tmp_path):
