@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from etils import epath
 from ml_collections import config_dict
@@ -95,14 +95,18 @@ def _open_or_prepare(place: Place, data: config_dict.ConfigDict, may_prepare: bo
 def _check_same_source(place: Place, data: config_dict.ConfigDict) -> None:
     prepared = read_meta(place.store, place.remedy)['source']
     path = epath.Path(data.path).expanduser()
-    if str(path) == prepared['location']:
-        # Gone, or untouched since: a large corpus takes minutes to read.
-        stamp = stamp_of(data.path)
-        if not path.exists() or (stamp is not None and stamp == prepared.get('stamp')):
-            return
+    if (str(path) == prepared['location'] and not path.exists()) or _is_untouched(data.path, prepared):
+        return
     given = place.spec.open_source(data, data.path, place.folder, False)
     if given.identity != prepared['identity']:
         raise _another_source(place, given.location, prepared['location'])
+
+
+def _is_untouched(location: str, prepared: dict[str, Any]) -> bool:
+    """Whether a source is that which was prepared and no file of it has changed: a large one takes minutes to read."""
+    if str(epath.Path(location).expanduser()) != prepared['location'] or prepared.get('stamp') is None:
+        return False
+    return stamp_of(location) == prepared['stamp']
 
 
 def _another_source(place: Place, given: str, prepared: str) -> DataError:
@@ -153,7 +157,9 @@ class _Preparation:
         if place.remote_store is not None and not self._overwrite:
             fetch_store(place.remote_store, place.store, self._scratch)
         if place.store.exists() and not self._overwrite:
-            if self._reads_location:
+            if self._reads_location and not _is_untouched(
+                self._location, read_meta(place.store, place.remedy)['source']
+            ):
                 self._refuse_another(self._open_source())
         else:
             self._write_records()
@@ -174,11 +180,13 @@ class _Preparation:
 
     def _write_records(self) -> None:
         # TFDS takes most of a second to import, and a corpus that is prepared needs none of it.
-        from memjax.data.builders import write_records
+        from memjax.data.builders import Records, write_records
 
         place = self._place
         reusable = place.records.exists() and not self._overwrite
         if reusable and not self._reads_location:
+            return
+        if reusable and _is_untouched(self._location, Records(place.spec.name, place.records, place.remedy).source):
             return
         source = self._open_source()
         if not self._overwrite:

@@ -40,7 +40,7 @@ class SplitFiles:
         """The file of each split, checked.
 
         Args:
-          location: a folder (any path that etils.epath knows) with the files or with a folder of them, or a .zip of either.
+          location: a folder (any path that etils.epath knows) that holds the files or a folder of them, or a .zip.
           subset: take files of other lengths for a part of the corpus, which the result says.
           progress: show a progress bar.
 

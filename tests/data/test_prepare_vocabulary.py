@@ -86,6 +86,9 @@ def test_an_untouched_source_is_not_read_again(wikitext, tmp_path, data_config, 
     with monkeypatch.context() as patch:
         patch.setattr('memjax.data.split_files.TextReader', None)
         assert open_corpus(data, tmp_path / 'data').fingerprint == corpus.fingerprint
+        assert prepare(data, tmp_path / 'data', progress=False).fingerprint == corpus.fingerprint
+        data.documents = 'articles'  # from the records that are there
+        assert prepare(data, tmp_path / 'data', progress=False).splits['test'].num_documents == 2
     (wikitext / 'wiki.test.tokens').write_text(TEXT.replace('mat', 'hat'))
     with pytest.raises(DataError, match='has changed since'):
         open_corpus(data, tmp_path / 'data')
