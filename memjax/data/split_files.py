@@ -64,6 +64,8 @@ class SplitFiles:
                     read = text.read(file, f'{root}: {self.file_names[split]}')
                 if not read.size:
                     raise DataError(f'{root}: {self.file_names[split]} is empty')
+                if read.is_blank:
+                    raise DataError(f'{root}: {self.file_names[split]} holds no words')
                 if read.words != self.tokens[split] and not subset:
                     raise DataError(self._another_length(root, split, read.words, read.unknown))
                 whole = read.words == self.tokens[split]

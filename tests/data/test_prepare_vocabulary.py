@@ -18,7 +18,7 @@ TEXT = ' \n = A = \n \n the cat sat on the mat . \n \n = B = \n \n the <unk> sat
 
 @pytest.fixture
 def wikitext(tmp_path):
-    """A part of WikiText: the same two articles in each split, 16 words and 8 line ends."""
+    """A part of WikiText: the same two articles in each split, 17 words and 8 line ends."""
     folder = tmp_path / 'wikitext'
     folder.mkdir()
     for name in wikitext103.WIKITEXT103.file_names.values():
@@ -60,15 +60,15 @@ def test_articles_and_the_stream(wikitext, tmp_path, data_config):
     data = data_config(name='wikitext103', convention='words', subset=True, path=str(wikitext))
     stream = open_corpus(data, tmp_path / 'data')
     test = stream.splits['test']
-    assert (len(test.tokens), test.num_documents, test.num_targets) == (24, 1, 23)
-    assert (test.words, test.word_unit) == (24, 'words and line ends')
-    assert test.note == 'a subset of 24 of 245,569 tokens'
+    assert (len(test.tokens), test.num_documents, test.num_targets) == (25, 1, 24)
+    assert (test.words, test.word_unit) == (25, 'words and line ends')
+    assert test.note == 'a subset of 25 of 245,569 tokens'
     assert stream.documents == 'stream'
-    assert stream.tokenizer.counts.sum() == 24
+    assert stream.tokenizer.counts.sum() == 25
     data.documents = 'articles'
     articles = open_corpus(data, tmp_path / 'data')
     assert np.array_equal(articles.splits['test'].tokens, test.tokens)
-    assert articles.splits['test'].document_offsets.tolist() == [0, 16, 24]
+    assert articles.splits['test'].document_offsets.tolist() == [0, 15, 25]
     assert articles.tokenizer.fingerprint == stream.tokenizer.fingerprint
 
 
@@ -77,7 +77,7 @@ def test_the_same_text_has_as_many_words_in_every_convention(wikitext, tmp_path,
         data = data_config(name='wikitext103', convention=convention, subset=True, path=str(wikitext), **fields)
         corpus = open_corpus(data, tmp_path / 'data')
         assert corpus.tokenizer.decode(corpus.splits['test'].tokens) == TEXT
-        assert corpus.splits['test'].words == 24
+        assert corpus.splits['test'].words == 25
 
 
 def test_an_untouched_source_is_not_read_again(wikitext, tmp_path, data_config, monkeypatch):
@@ -105,7 +105,7 @@ def test_an_interrupted_preparation_keeps_its_vocabulary(wikitext, tmp_path, dat
         prepare(data, tmp_path / 'data', progress=False)
     monkeypatch.setattr(prepare_module, 'make_vocabulary', lambda *_: pytest.fail('it is made again'))
     corpus = prepare(data, tmp_path / 'data', progress=False)
-    assert len(corpus.splits['test'].tokens) == 24
+    assert len(corpus.splits['test'].tokens) == 25
     store = find_place(data, tmp_path / 'data').store
     assert not (store / 'tokenizer.json').exists()
     assert json.loads((store / 'meta.json').read_text())['tokenizer']['kind'] == 'words'

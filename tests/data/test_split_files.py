@@ -12,9 +12,9 @@ from memjax.data.sources import SPLITS, SpanReader
 from memjax.data.wikitext103 import WIKITEXT103
 from memjax.errors import DataError
 
-TEXTS = {'train': b' = A = \n \n a b <unk> \n', 'validation': b' c \n d', 'test': b'\n'}
-# Words and a line's end each: 3 + 1, 1, 3 + 1; 1 + 1, 1 + 1 (no newline); 1.
-TOKENS = {'train': 9, 'validation': 4, 'test': 1}
+TEXTS = {'train': b' = A = \n \n a b <unk> \n', 'validation': b' c \n d', 'test': b'.'}
+# Words and line ends: 3 + 1, 1, 3 + 1; 1 + 1, 1 + 1 (no newline); 1 + 1.
+TOKENS = {'train': 9, 'validation': 4, 'test': 2}
 SMALL = dataclasses.replace(WIKITEXT103, tokens=TOKENS)
 
 
