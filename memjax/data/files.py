@@ -30,6 +30,7 @@ class _Document:
     path: epath.Path
     size: int
     sha256: str
+    is_blank: bool
 
 
 def files_source(location: str, validation_fraction: float, test_fraction: float, progress: bool = False) -> Source:
@@ -73,7 +74,7 @@ def folders_source(root: epath.Path, folders: dict[str, epath.Path], description
       progress: whether to show it.
 
     Raises:
-      DataError: a folder has no .txt or only empty ones, or a file is not UTF-8.
+      DataError: a folder has no .txt or only ones without words, or a file is not UTF-8.
     """
     with TextReader(description, progress) as text:
         layout = {split: [_check(path, text) for path in _list_documents(folders[split])] for split in SPLITS}
@@ -96,6 +97,8 @@ def _source(
     for split, spans in splits.items():
         if not spans:
             raise DataError(f'{root}, {reason}, has no text for {split}')
+        if all(documents[span.document].is_blank for span in spans):
+            raise DataError(f'{root}, {reason}, has no words for {split}')
     return Source(
         identity=_identity(root, layout),
         location=str(root),
@@ -142,7 +145,7 @@ def _check(path: epath.Path, text: TextReader) -> _Document:
     """Reads a document once: its size and digest, and that it is UTF-8."""
     with path.open('rb') as file:
         read = text.read(file, str(path))
-    return _Document(path, read.size, read.sha256)
+    return _Document(path, read.size, read.sha256, read.is_blank)
 
 
 def _cut_at_characters(

@@ -244,15 +244,17 @@ class _Preparation:
         if kept.exists():
             return tokenizer_from_json(json.loads(kept.read_text()))
         num_bytes = records.num_bytes('train')
-        with self._bar('vocabulary', num_bytes) as bar:
+        with self._bar('vocabulary', num_bytes, self._data.convention != 'bytes') as bar:
             rules = word_rules(self._place.spec, self._data)
             tokenizer = make_vocabulary(self._data, rules, lambda split: documents(split, bar), num_bytes)
         atomic.write_bytes(kept, json.dumps(tokenizer.to_json()).encode())
         return tokenizer
 
-    def _bar(self, what: str, num_bytes: int) -> tqdm:
+    def _bar(self, what: str, num_bytes: int, reads: bool = True) -> tqdm:
         description = f'{self._place.spec.name}: {what}'
-        return tqdm(total=num_bytes, desc=description, unit='B', unit_scale=True, disable=not self._progress)
+        return tqdm(
+            total=num_bytes, desc=description, unit='B', unit_scale=True, disable=not (self._progress and reads)
+        )
 
 
 def _watched(pieces: Iterable[bytes], bar: tqdm) -> Iterator[bytes]:

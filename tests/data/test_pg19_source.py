@@ -66,8 +66,8 @@ def test_what_cannot_be_read_is_one_line(folder, tmp_path):
     assert refused(str(folder)).endswith('has the split folders train, validation but no test')
 
 
-def test_a_split_without_words_is_refused(folder, tmp_path, data_config):
+def test_a_split_without_words_is_refused(folder):
     for path in (folder / 'test').iterdir():
         path.write_text(' \n\n ')
-    with pytest.raises(DataError, match=r'^the split test holds no words$'):
-        prepare(data_config(name='pg19'), tmp_path / 'data', source=str(folder), progress=False)
+    with pytest.raises(DataError, match='as its folders say, has no words for test'):
+        pg19_source(str(folder), progress=False)

@@ -19,6 +19,7 @@ from memjax.evaluation.loading import check_tokenizer, load_run
 from memjax.evaluation.run import _by_words, evaluate_run
 from memjax.evaluation.sampling import sample_run
 from memjax.evaluation.sweep import sweep_run
+from memjax.training.loop import train
 
 FIELDS = {
     'config', 'commit', 'seed', 'step', 'parameters', 'train_tokens', 'train_seconds', 'dataset', 'convention', 'split',
@@ -92,12 +93,15 @@ def test_another_vocabulary_is_refused_in_one_line(tiny_config, data_dir, finish
     workdir = finished(tiny_config, data_dir)
     config = load_run(workdir).config
     other = dataclasses.replace(open_corpus(config.data, data_dir), tokenizer=SymbolTokenizer(range(256)))
-    for module in ('run', 'sampling', 'sweep'):
-        monkeypatch.setattr(f'memjax.evaluation.{module}.open_corpus', lambda *_: other)
+    for module in ('evaluation.run', 'evaluation.sampling', 'evaluation.sweep', 'training.loop'):
+        monkeypatch.setattr(f'memjax.{module}.open_corpus', lambda *_: other)
+    longer = config.copy_and_resolve_references()
+    longer.training.num_steps += 1
     for attempt in (
         lambda: evaluate_run(workdir, data_dir, config, 'test'),
         lambda: sample_run(workdir, data_dir, config, 'a', 1, 1.0, None, None, 0),
         lambda: sweep_run(workdir, data_dir, config, 'memory_length', [8], 'test'),
+        lambda: train(longer, workdir, data_dir),
     ):
         with pytest.raises(CheckpointError, match=r'^the run was trained with another vocabulary .*--data_dir$'):
             attempt()

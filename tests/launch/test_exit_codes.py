@@ -91,19 +91,3 @@ def test_a_reader_that_goes_away_is_no_fault():
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (141, '')
-
-
-def test_a_text_that_cannot_be_prepared_or_trained_on_is_one_line(tmp_path):
-    for split in ('train', 'validation', 'test'):
-        (tmp_path / 'books' / split).mkdir(parents=True)
-        (tmp_path / 'books' / split / '1.txt').write_text('a book')
-    (tmp_path / 'books' / 'test' / '1.txt').write_bytes(b'a b\xf6\xf6k')
-    data = [f'--data_dir={tmp_path}/data', f'--config.data.path={tmp_path}/books', '--config.data.name=pg19']
-    for command in (
-        ['launch/prepare.py', '--dataset=pg19', *data],
-        ['launch/train.py', '--config=configs/demo_ct.py', f'--workdir={tmp_path}/run', *data],
-    ):
-        done = shell(*command)
-        assert (done.returncode, done.stdout) == (2, '')
-        assert done.stderr == f'error: {tmp_path}/books/test/1.txt is not UTF-8: invalid start byte at byte 3\n'
-    assert not (tmp_path / 'run').exists()

@@ -213,6 +213,27 @@ def test_prepare_refuses_what_it_cannot_prepare(refusal):
     assert message == '--config.model.num_layers cannot be changed here, only data'
 
 
+def test_a_text_that_cannot_be_prepared_or_trained_on_is_one_line(refusal, tmp_path):
+    for split in ('train', 'validation', 'test'):
+        (tmp_path / 'books' / split).mkdir(parents=True)
+        (tmp_path / 'books' / split / '1.txt').write_text('a book')
+    (tmp_path / 'books' / 'test' / '1.txt').write_bytes(b'a b\xf6\xf6k')
+    data = (f'--data_dir={tmp_path}/data', f'--config.data.path={tmp_path}/books', '--config.data.name=pg19')
+    for command in (
+        ('prepare', '--dataset=pg19', *data),
+        ('train', '--config=configs/demo_ct.py', f'--workdir={tmp_path}/run', *data),
+    ):
+        assert refusal(*command) == f'{tmp_path}/books/test/1.txt is not UTF-8: invalid start byte at byte 3'
+    assert not (tmp_path / 'run').exists()
+    (tmp_path / 'books' / 'test' / '1.txt').write_text(' \n')
+    assert refusal('prepare', '--dataset=pg19', *data[:2]).endswith('books, as its folders say, has no words for test')
+    message = refusal(
+        'prepare', '--dataset=ptb', '--convention=words', f'--data_dir={tmp_path}', f'--source={tmp_path}'
+    )
+    assert message == f'{tmp_path} holds no ptb.train.txt, ptb.valid.txt, ptb.test.txt'
+    assert 'means nothing to data.name=kjv' in refusal('prepare', '--dataset=kjv', '--config.data.documents=articles')
+
+
 def test_plan_prints_figures_as_a_table_or_as_json(launch, stand_in):
     figures = {'parameters': 1234567, 'parameters_by_module': {'core': 1234000, 'embed': 567}, 'flops_per_token': 2.5e9}
     calls = stand_in('memjax.evaluation.plan', 'plan', result=figures)
