@@ -92,15 +92,11 @@ class SpanReader:
 
 
 class ReadText(NamedTuple):
-    """What a file turned out to be: bytes, their SHA-256, words (and line ends), and how often `<unk>` occurs.
-
-    `is_blank` if all of it is white space.
-    """
+    """What a file turned out to be: bytes, their SHA-256, words (and line ends), and whether all of it is white space."""
 
     size: int
     sha256: str
     words: int
-    unknown: int
     is_blank: bool
 
 
@@ -139,7 +135,7 @@ class TextReader:
         Raises:
           DataError: it is not UTF-8; says where.
         """
-        digest, size, unknown, tail, is_blank = hashlib.sha256(), 0, 0, b'', True
+        digest, size, is_blank = hashlib.sha256(), 0, True
         counter = WordCounter(bool(self._line_ends))
         decoder = codecs.getincrementaldecoder('utf-8')()
         for chunk in itertools.chain(chunks(file), [b'']):
@@ -156,12 +152,9 @@ class TextReader:
             is_blank = is_blank and not chunk.strip()
             if self._line_ends is not None:
                 counter.add(chunk)
-                # None that ends before the chunk is counted twice.
-                unknown += (tail + chunk).count(b'<unk>')
-                tail = (tail + chunk)[-4:]
             self._bar.update(len(chunk))
         counter.end_document()
-        return ReadText(size, digest.hexdigest(), counter.words, unknown, is_blank)
+        return ReadText(size, digest.hexdigest(), counter.words, is_blank)
 
 
 def chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -67,7 +67,7 @@ class SplitFiles:
                 if read.is_blank:
                     raise DataError(f'{root}: {self.file_names[split]} holds no words')
                 if read.words != self.tokens[split] and not subset:
-                    raise DataError(self._another_length(root, split, read.words, read.unknown))
+                    raise DataError(self._another_length(root, files, split, read.words))
                 whole = read.words == self.tokens[split]
                 notes[split] = 'whole' if whole else f'a subset of {read.words:,} of {self.tokens[split]:,} tokens'
                 splits[split] = (Span(number, 0, read.size),)
@@ -81,13 +81,15 @@ class SplitFiles:
             notes=notes,
         )
 
-    def _another_length(self, root: epath.Path, split: str, tokens: int, unknown: int) -> str:
-        name = self.file_names[split]
-        if unknown and unknown == self.other_unknown.get(split):
-            return f'{root}: {name} is that of {self.other_title}, not of {self.title}: it has {unknown:,} <unk>'
+    def _another_length(self, root: epath.Path, files: dict[str, epath.Path | str], split: str, tokens: int) -> str:
+        for held_out, expected in self.other_unknown.items():
+            with self._open(root, files[held_out]) as file:
+                unknown = file.read().count(b'<unk>')
+            if unknown == expected:
+                return f'{root} holds {self.other_title}, not {self.title}: {self.file_names[held_out]} has {unknown:,} <unk>'
         return (
-            f'{root}: {name} has {tokens:,} words and line ends, that of {self.title} {self.tokens[split]:,}; '
-            f'--config.data.subset=True takes it for a part of it'
+            f'{root}: {self.file_names[split]} has {tokens:,} words and line ends, that of {self.title} '
+            f'{self.tokens[split]:,}; --config.data.subset=True takes it for a part of it'
         )
 
     def _find(self, root: epath.Path, name: str) -> epath.Path | str | None:

@@ -69,9 +69,11 @@ def test_another_length_is_refused_or_said(folder):
     assert source.notes == {'train': 'whole', 'validation': 'a subset of 2 of 4 tokens', 'test': 'whole'}
 
 
-def test_wikitext_2_is_told(folder):
-    (folder / 'wiki.valid.tokens').write_bytes(b'<unk> ' * 11_718)
-    assert 'is that of WikiText-2, not of WikiText-103: it has 11,718 <unk>' in refused(folder)
+@pytest.mark.parametrize(('name', 'count', 'shown'), [('valid', 11_718, '11,718'), ('test', 15_218, '15,218')])
+def test_wikitext_2_is_told(folder, name, count, shown):
+    (folder / 'wiki.train.tokens').write_bytes(b'a b \n')
+    (folder / f'wiki.{name}.tokens').write_bytes(b'<unk> ' * count)
+    assert refused(folder).endswith(f'holds WikiText-2, not WikiText-103: wiki.{name}.tokens has {shown} <unk>')
 
 
 def test_what_is_not_there_is_named(folder, tmp_path):
