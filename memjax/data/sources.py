@@ -92,7 +92,7 @@ class SpanReader:
 
 
 class ReadText(NamedTuple):
-    """What a file turned out to be: bytes, their SHA-256, words (and line ends), and whether all of it is white space."""
+    """What a file is: bytes, their SHA-256, words (and line ends), and whether all of it is white space."""
 
     size: int
     sha256: str

@@ -86,7 +86,8 @@ class SplitFiles:
             with self._open(root, files[held_out]) as file:
                 unknown = file.read().count(b'<unk>')
             if unknown == expected:
-                return f'{root} holds {self.other_title}, not {self.title}: {self.file_names[held_out]} has {unknown:,} <unk>'
+                name = self.file_names[held_out]
+                return f'{root} holds {self.other_title}, not {self.title}: {name} has {unknown:,} <unk>'
         return (
             f'{root}: {self.file_names[split]} has {tokens:,} words and line ends, that of {self.title} '
             f'{self.tokens[split]:,}; --config.data.subset=True takes it for a part of it'
