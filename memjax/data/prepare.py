@@ -213,7 +213,7 @@ class _Preparation:
         try:
             if not (place.incomplete / META).exists():
                 self._write_splits(records)
-        except OSError:
+        except (OSError, DataError):
             shutil.rmtree(place.incomplete, ignore_errors=True)
             raise
         source.unlink()

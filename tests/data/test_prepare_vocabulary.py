@@ -120,6 +120,7 @@ def test_a_text_without_words_or_too_little_of_it_is_one_line(wikitext, tmp_path
         return str(caught.value)
 
     assert 'it can be at most' in refused(convention='sentencepiece')
+    assert [path.name for path in (tmp_path / 'data' / 'wikitext103').iterdir()] == ['records']  # nothing half-made
     (wikitext / 'wiki.valid.tokens').write_text('a bird\n')
     for name in ('train', 'test'):
         (wikitext / f'wiki.{name}.tokens').write_text(' \n')
