@@ -8,7 +8,7 @@ Hardware and time: not known here.
 Sizes, dropout, batch, rate (2.5e-4, cosine over 400,000 steps, no warmup), u and v of each layer and the bands are the
 script's; not given: as in `wt103_txl_base`. Of sentences and memory: see `lm1b_txl_large`.
 
-  python launch/prepare.py --dataset=lm1b --convention=words --source=FOLDER
+  python launch/prepare.py --dataset=lm1b --convention=words --source=FOLDER --config.data.documents=stream
   python launch/train.py --config=configs/lm1b_txl_base.py
   python launch/eval.py --workdir=runs/lm1b_txl_base --split=test
 """
@@ -26,6 +26,7 @@ def get_config() -> config_dict.ConfigDict:
     config.name = 'lm1b_txl_base'
 
     config.data.name = 'lm1b'
+    config.data.documents = 'stream'
     config.data.batch_size = 256
     config.data.segment_length = 256
 

@@ -6,10 +6,10 @@ Hardware and time: not known here.
 
 Sizes, dropout, batch, rate (1e-4 after 30,000 steps of warmup, cosine over 1,200,000 steps), the initial scale, u and
 v of each layer and the bands, none of whose projections the softmax shares, are the authors' script's. Its text is one
-stream of sentences with a mark between two, and memory is carried over it; `data.clear_memory=True` makes every
-sentence a document instead, and results say which it was. Not given: as in `wt103_txl_base`.
+stream of sentences with a mark between two, and memory is carried over it; `data.documents=sentences` clears memory at
+each instead, and results say which it was. Not given: as in `wt103_txl_base`.
 
-  python launch/prepare.py --dataset=lm1b --convention=words --source=FOLDER
+  python launch/prepare.py --dataset=lm1b --convention=words --source=FOLDER --config.data.documents=stream
   python launch/train.py --config=configs/lm1b_txl_large.py
   python launch/eval.py --workdir=runs/lm1b_txl_large --split=test
 """

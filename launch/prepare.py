@@ -3,6 +3,7 @@
 python launch/prepare.py --dataset=enwik8
 python launch/prepare.py --dataset=enwik8 --source=downloads/enwik8.zip --convention=txl
 python launch/prepare.py --dataset=files --source=my_texts --config.data.test_fraction=0.1
+python launch/prepare.py --dataset=pg19 --source=FOLDER --convention=sentencepiece
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ FLAGS = flags.FlagValues()
 command_line.define_data_dir(FLAGS)
 flags.DEFINE_string('dataset', None, 'the name of the corpus, such as kjv, enwik8 or files', flag_values=FLAGS)
 flags.DEFINE_string('source', None, 'a file, folder or address to read it from instead of its own', flag_values=FLAGS)
-flags.DEFINE_string('convention', None, 'what a symbol is: bytes (the default), txl or awd', flag_values=FLAGS)
+flags.DEFINE_string(
+    'convention',
+    None,
+    'what a symbol is: bytes (the default), txl, awd, characters, words or sentencepiece',
+    flag_values=FLAGS,
+)
 flags.DEFINE_bool('overwrite', False, 'replace what was prepared from another source', flag_values=FLAGS)
 
 
@@ -41,8 +47,13 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
         source=flag_values.source,
     )
     for name, split in corpus.splits.items():
-        print(f'{corpus.name} {corpus.convention} {name:<10} {len(split.tokens):>13,} symbols')
-    print(f'vocabulary of {corpus.vocab_size}; licence: {corpus.licence}')
+        line = f'{corpus.name} {corpus.convention} {name:<10} {len(split.tokens):>13,} symbols'
+        if split.words is not None:
+            line += f', {split.words:,} {split.word_unit}'
+        print(line if split.note in (None, 'whole') else f'{line}; {split.note}')
+    if corpus.documents is not None:
+        print(f'documents: {corpus.documents}')
+    print(f'vocabulary of {corpus.vocab_size:,}; licence: {corpus.licence}')
 
 
 COMMAND = command_line.Command(__doc__, FLAGS, load_config, run, ('data',))

@@ -74,11 +74,16 @@ def _data_section() -> config_dict.ConfigDict:
     return config_dict.create(
         name='kjv',  # a corpus of memjax.data.corpora
         path=config_dict.placeholder(str),  # the source of a corpus that the user brings (`files`), or of any other
-        convention='bytes',  # what a symbol is: bytes | txl (no newlines) | awd (newlines are <eos>)
+        # What a symbol is: bytes | txl (no newlines) | awd (newlines are <eos>) | characters | words | sentencepiece.
+        convention='bytes',
+        documents=config_dict.placeholder(str),  # what memory is cleared at: stream | articles | sentences; None: first
+        sentencepiece_vocab_size=32_000,  # symbols learned from the training text, of sentencepiece
+        min_word_count=config_dict.placeholder(int),  # rarer words are unknown; None: 3 in lm1b, else 1; of words
+        subset=False,  # take a part of wikitext103, ptb or lm1b for what it is, and say so in results
         batch_size=16,  # B, rows over all hosts
         segment_length=128,  # T, n_s in the papers
         piece_length=config_dict.placeholder(int),  # training reads pieces of so many tokens in random order
-        validation_fraction=0.05,  # `files` without split folders: the share of bytes held out for each
+        validation_fraction=0.05,  # `files` and `pile` without splits of their own: the share of bytes held out
         test_fraction=0.05,
     )
 

@@ -22,7 +22,8 @@ SPLITS = ('train', 'validation', 'test')
 SWEPT = ('compressed_memory_length', 'memory_length', 'clamp_length', 'segment_length', 'warmup', 'batch_size')
 
 CHOICES = {
-    'data.convention': ('bytes', 'txl', 'awd'),
+    'data.convention': ('bytes', 'txl', 'awd', 'characters', 'words', 'sentencepiece'),
+    'data.documents': ('stream', 'articles', 'sentences'),
     'model.name': ('transformer_xl', 'compressive', 'rmt', 'lstm'),
     'model.activation': ('relu', 'gelu'),
     'model.norm': ('pre', 'post'),
@@ -60,6 +61,15 @@ UNREAD = {
 }  # fmt: skip
 
 
+# Fields of `data` that are read for some values of another field only.
+READ_FOR = {
+    'documents': ('name', ('wikitext103', 'lm1b')),
+    'subset': ('name', ('wikitext103', 'ptb', 'lm1b')),
+    'sentencepiece_vocab_size': ('convention', ('sentencepiece',)),
+    'min_word_count': ('convention', ('words',)),
+}
+
+
 class Rule(NamedTuple):
     """What every one of some fields must be, if it is not None."""
 
@@ -70,7 +80,8 @@ class Rule(NamedTuple):
 
 RULES = (
     Rule('be at least 1', lambda value: value >= 1, (
-        'data.batch_size', 'data.segment_length', 'data.piece_length',
+        'data.batch_size', 'data.segment_length', 'data.piece_length', 'data.sentencepiece_vocab_size',
+        'data.min_word_count',
         'model.vocab_size', 'model.num_layers', 'model.num_heads', 'model.head_dim', 'model.model_dim', 'model.mlp_dim',
         'model.compression_rate', 'model.clamp_length', 'model.largest_distance',
         'model.adaptive_div', 'model.embedding_dim', 'model.layer_unroll',
@@ -110,7 +121,7 @@ def check(config: config_dict.ConfigDict) -> None:
     Raises:
       ConfigError: one line that names the field, its value and what it must be.
     """
-    for complaints in (_values, _choices, _integers, _rules, _training, _compression, _windows, _ending, _model):
+    for complaints in (_values, _choices, _integers, _rules, _data, _training, _compression, _windows, _ending, _model):
         for complaint in complaints(config):
             raise ConfigError(complaint)
 
@@ -151,6 +162,14 @@ def _rules(config: config_dict.ConfigDict) -> Iterator[str]:
         for name in fields:
             if values[name] is not None and not holds(values[name]):
                 yield f'{name}={values[name]!r} must {must}'
+
+
+def _data(config: config_dict.ConfigDict) -> Iterator[str]:
+    """Fields that were set for another corpus or convention."""
+    data, base = config.data, base_config().data
+    for field, (other, values) in READ_FOR.items():
+        if data[field] != base[field] and data[other] not in values:
+            yield f'data.{field}={data[field]!r} means nothing to data.{other}={data[other]}'
 
 
 def _training(config: config_dict.ConfigDict) -> Iterator[str]:

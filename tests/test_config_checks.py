@@ -3,7 +3,7 @@
 import pytest
 
 from memjax.config import base_config, flatten
-from memjax.config_checks import CHOICES, RULES, SPLITS, check
+from memjax.config_checks import CHOICES, READ_FOR, RULES, SPLITS, check
 from memjax.errors import ConfigError
 
 
@@ -290,6 +290,23 @@ def test_the_choices_are_what_models_and_data_offer():
     assert set(CHOICES['model.position_encoding']) == set(ENCODINGS)
     assert set(CHOICES['data.convention']) == {word for spec in CORPORA.values() for word in spec.conventions}
     assert SPLITS == PREPARED_SPLITS
+    choosing = {name: spec for name, spec in CORPORA.items() if len(spec.splitters) > 1}
+    assert set(CHOICES['data.documents']) == {word for spec in choosing.values() for word in spec.splitters}
+    assert set(READ_FOR['documents'][1]) == set(choosing)
+
+
+def test_fields_of_another_corpus_or_convention_are_refused():
+    for fields in (
+        {'documents': 'articles'},
+        {'subset': True, 'name': 'pg19'},
+        {'sentencepiece_vocab_size': 1000, 'convention': 'words', 'name': 'ptb'},
+        {'min_word_count': 3},
+    ):
+        name = next(iter(fields))
+        message = complaint(**{f'data__{field}': value for field, value in fields.items()})
+        assert message.startswith(f'data.{name}={fields[name]!r} means nothing to data.')
+    check(changed(data__name='lm1b', data__convention='words', data__documents='stream', data__min_word_count=5))
+    check(changed(data__convention='sentencepiece', data__sentencepiece_vocab_size=1000))
 
 
 def test_what_would_fail_only_at_the_end_is_refused_at_the_start():

@@ -1,9 +1,10 @@
 """The TFDS builders of the corpora: their text as array_record files, written and read without TensorFlow.
 
-An example is a document, or one of the pieces of a document that is larger than `PIECE_BYTES`; a split of more than
-`SHARD_BYTES` becomes several TFDS splits `train_000`, `train_001`, .. TFDS holds the whole of what it calls a split in
-memory while it writes it: these two bounds are what keeps a corpus of any size within a few hundred megabytes.
-`read_documents` puts documents and splits together again and checks that they are what was written.
+An example is a file of the source as it is, or one of the pieces of a file that is larger than `PIECE_BYTES` (to the
+documents in it see `memjax.data.documents`); a split of more than `SHARD_BYTES` becomes several TFDS splits
+`train_000`, `train_001`, .. TFDS holds the whole of what it calls a split in memory while it writes it: these two
+bounds are what keeps a corpus of any size within a few hundred megabytes. `Records` puts files and splits together
+again and checks that they are what was written.
 """
 
 from __future__ import annotations
@@ -65,14 +66,24 @@ class _TextBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Iterator[Any]]:
         metadata = self.info.metadata
-        metadata['source'] = {'identity': self._source.identity, 'location': self._source.location}
+        metadata['source'] = {
+            'identity': self._source.identity,
+            'location': self._source.location,
+            'stamp': self._source.stamp,
+        }
         metadata['splits'] = {}
         whole_text = hashlib.sha256()
         generators = {}
         for split, spans in self._source.splits.items():
             shards = _shards(spans)
             names = [split] if len(shards) == 1 else [f'{split}_{i:03d}' for i in range(len(shards))]
-            metadata['splits'][split] = {'records': names, 'num_bytes': 0, 'sha256': ''}
+            metadata['splits'][split] = {
+                'records': names,
+                'num_bytes': 0,
+                'sha256': '',
+                'note': self._source.notes.get(split),
+                'published_words': self._source.published_words.get(split),
+            }
             digests = hashlib.sha256(), whole_text
             for name, pieces in zip(names, shards, strict=True):
                 is_last = split == SPLITS[-1] and name == names[-1]
@@ -115,7 +126,33 @@ class Files(_TextBuilder, skip_registration=True):
     """A user's own text, a document a file."""
 
 
-_BUILDERS = {builder.name: builder for builder in (Kjv, Enwik8, Needle, Files)}
+class Text8(_TextBuilder, skip_registration=True):
+    """text8, one document a split."""
+
+
+class Wikitext103(_TextBuilder, skip_registration=True):
+    """WikiText-103, a file a split."""
+
+
+class Ptb(_TextBuilder, skip_registration=True):
+    """Penn Treebank, a file a split."""
+
+
+class Lm1b(_TextBuilder, skip_registration=True):
+    """1B words, the benchmark's files of sentences."""
+
+
+class Pg19(_TextBuilder, skip_registration=True):
+    """PG-19, a document a book."""
+
+
+class Pile(_TextBuilder, skip_registration=True):
+    """Files of JSON lines, as they are."""
+
+
+_BUILDERS = {
+    builder.name: builder for builder in (Kjv, Enwik8, Needle, Files, Text8, Wikitext103, Ptb, Lm1b, Pg19, Pile)
+}
 
 
 def _shards(spans: tuple[Span, ...]) -> list[list[tuple[int, Span]]]:
@@ -182,8 +219,16 @@ class Records:
         """Bytes of a split's text."""
         return self._splits[split]['num_bytes']
 
-    def documents(self, split: str) -> Iterator[Iterator[bytes]]:
-        """The documents of a split in order, each as its pieces; each must be read before the next.
+    def note(self, split: str) -> str | None:
+        """How much of what is published a split is; None: nobody says."""
+        return self._splits[split].get('note')
+
+    def published_words(self, split: str) -> int | None:
+        """The published count of a split's words, if it is whole and there is one."""
+        return self._splits[split].get('published_words')
+
+    def files(self, split: str) -> Iterator[Iterator[bytes]]:
+        """The source's files, or parts of them, of a split in order, each as its pieces and to be read before the next.
 
         Raises:
           DataError: the records are damaged; this may show only at the end.

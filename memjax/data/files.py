@@ -12,7 +12,6 @@ may stand for a folder that holds only it. Empty files are left out.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import os
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 
 from etils import epath
 
-from memjax.data.sources import CHUNK_BYTES, SPLITS, Source, Span, cut, cut_points
+from memjax.data.sources import SPLITS, Source, Span, TextReader, cut, cut_points
 from memjax.errors import DataError
 
 _FOLDERS = {'train': ('train',), 'validation': ('validation', 'valid'), 'test': ('test',)}
@@ -31,15 +30,17 @@ class _Document:
     path: epath.Path
     size: int
     sha256: str
+    is_blank: bool
 
 
-def files_source(location: str, validation_fraction: float, test_fraction: float) -> Source:
+def files_source(location: str, validation_fraction: float, test_fraction: float, progress: bool = False) -> Source:
     """The documents of a folder and their splits.
 
     Args:
       location: the folder (any path that etils.epath knows), or one .txt file.
       validation_fraction: share of all bytes, where there are no split folders.
       test_fraction: likewise.
+      progress: show a progress bar.
 
     Raises:
       DataError: no such folder, no .txt in it, a split folder is missing or empty, a file is not UTF-8, or the text is
@@ -48,41 +49,71 @@ def files_source(location: str, validation_fraction: float, test_fraction: float
     root = epath.Path(location).expanduser()
     if not root.exists():
         raise DataError(f'no such file or folder: {root}')
-    text = hashlib.sha256()
-    folders = _split_folders(root)
-    if folders is None:
-        if min(validation_fraction, test_fraction) <= 0 or validation_fraction + test_fraction >= 1:
-            raise DataError(
-                f'{root} has no split folders and cannot be cut into {validation_fraction} validation and '
-                f'{test_fraction} test: both must be above 0 and leave something to train on'
-            )
+    folders = split_folders(root)
+    if folders is not None:
+        return folders_source(root, folders, 'checking files', progress)
+    if min(validation_fraction, test_fraction) <= 0 or validation_fraction + test_fraction >= 1:
+        raise DataError(
+            f'{root} has no split folders and cannot be cut into {validation_fraction} validation and '
+            f'{test_fraction} test: both must be above 0 and leave something to train on'
+        )
+    with TextReader('checking files', progress) as text:
         documents = [_check(path, text) for path in _list_documents(root)]
-        layout = {'': documents}
-        splits = _cut_at_characters(documents, validation_fraction, test_fraction)
-        reason = f'cut into {validation_fraction} validation and {test_fraction} test'
-    else:
+    splits = _cut_at_characters(documents, validation_fraction, test_fraction)
+    reason = f'cut into {validation_fraction} validation and {test_fraction} test'
+    return _source(root, {'': documents}, splits, text, reason)
+
+
+def folders_source(root: epath.Path, folders: dict[str, epath.Path], description: str, progress: bool) -> Source:
+    """The documents of folders of .txt files, one a split.
+
+    Args:
+      root: what they are in.
+      folders: by split, as `split_folders` finds them.
+      description: of the progress bar.
+      progress: whether to show it.
+
+    Raises:
+      DataError: a folder has no .txt or only ones without words, or a file is not UTF-8.
+    """
+    with TextReader(description, progress) as text:
         layout = {split: [_check(path, text) for path in _list_documents(folders[split])] for split in SPLITS}
-        documents = [document for split in SPLITS for document in layout[split]]
-        splits, first = {}, 0
-        for split in SPLITS:
-            spans = (Span(first + i, 0, document.size) for i, document in enumerate(layout[split]))
-            splits[split] = tuple(span for span in spans if span.stop)
-            first += len(layout[split])
-        reason = 'as its folders say'
+    splits, first = {}, 0
+    for split in SPLITS:
+        spans = (Span(first + i, 0, document.size) for i, document in enumerate(layout[split]))
+        splits[split] = tuple(span for span in spans if span.stop)
+        first += len(layout[split])
+    return _source(root, layout, splits, text, 'as its folders say')
+
+
+def _source(
+    root: epath.Path,
+    layout: dict[str, list[_Document]],
+    splits: dict[str, tuple[Span, ...]],
+    text: TextReader,
+    reason: str,
+) -> Source:
+    documents = [document for found in layout.values() for document in found]
     for split, spans in splits.items():
         if not spans:
             raise DataError(f'{root}, {reason}, has no text for {split}')
+        if all(documents[span.document].is_blank for span in spans):
+            raise DataError(f'{root}, {reason}, has no words for {split}')
     return Source(
         identity=_identity(root, layout),
         location=str(root),
-        text_sha256=text.hexdigest(),
+        text_sha256=text.sha256,
         splits=splits,
         open_document=lambda document: documents[document].path.open('rb'),
     )
 
 
-def _split_folders(root: epath.Path) -> dict[str, epath.Path] | None:
-    """The folder of each split, or None where there is none."""
+def split_folders(root: epath.Path) -> dict[str, epath.Path] | None:
+    """The folder of each split, or None where there is none.
+
+    Raises:
+      DataError: there are some, but not of every split, or one twice.
+    """
     if not root.is_dir():
         return None
     found = {}
@@ -110,25 +141,11 @@ def _list_documents(folder: epath.Path) -> list[epath.Path]:
     return sorted(paths, key=lambda path: path.relative_to(folder).parts)
 
 
-def _check(path: epath.Path, text: hashlib._Hash) -> _Document:
-    """Reads a document once: its size and digest, its bytes into `text`, and that it is UTF-8."""
-    digest, size = hashlib.sha256(), 0
-    decoder = codecs.getincrementaldecoder('utf-8')()
+def _check(path: epath.Path, text: TextReader) -> _Document:
+    """Reads a document once: its size and digest, and that it is UTF-8."""
     with path.open('rb') as file:
-        while True:
-            chunk = file.read(CHUNK_BYTES)
-            pending = len(decoder.getstate()[0])
-            try:
-                decoder.decode(chunk, final=not chunk)
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f'{path} is not UTF-8: {error.reason} at byte {size - pending + error.start:,}'
-                ) from error
-            if not chunk:
-                return _Document(path, size, digest.hexdigest())
-            digest.update(chunk)
-            text.update(chunk)
-            size += len(chunk)
+        read = text.read(file, str(path))
+    return _Document(path, read.size, read.sha256, read.is_blank)
 
 
 def _cut_at_characters(

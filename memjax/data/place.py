@@ -10,6 +10,7 @@ A data directory that is no file system (gs://..) has the token stores only; the
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -22,10 +23,15 @@ from typing import Any
 from etils import epath
 from ml_collections import config_dict
 
+from memjax.config import base_config
 from memjax.data.corpora import CorpusSpec, corpus_spec
 from memjax.data.remote import is_remote, local_directory
 from memjax.data.store import FORMAT, META
+from memjax.data.words import WordRules
 from memjax.errors import DataError
+
+# Fields that decide tokens and are no flag of the command that prepares.
+_TOLD = ('documents', 'sentencepiece_vocab_size', 'min_word_count', 'subset')
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Place:
       store: the token store.
       remote_store: the same at its remote place, or None.
       records: the TFDS records.
+      convention: what a symbol is.
+      fields: of `config.data`, those that the command to prepare it must set.
     """
 
     spec: CorpusSpec
@@ -47,6 +55,8 @@ class Place:
     store: Path
     remote_store: epath.Path | None
     records: Path
+    convention: str
+    fields: dict[str, Any]
 
     @property
     def folder(self) -> Path:
@@ -64,6 +74,10 @@ class Place:
         command = (
             f'python launch/prepare.py --dataset={self.spec.name} --data_dir={shlex.quote(os.fspath(self.data_dir))}'
         )
+        if self.convention != 'bytes':
+            command += f' --convention={self.convention}'
+        if self.fields:
+            command += ' ' + ' '.join(f'--config.data.{name}={value}' for name, value in self.fields.items())
         return command if self.spec.fixed_text else f'{command} --source=FOLDER'
 
     @property
@@ -90,7 +104,7 @@ def find_place(data: config_dict.ConfigDict, data_dir: os.PathLike | str) -> Pla
     """The place of the corpus that `config.data` names.
 
     Raises:
-      DataError: unknown corpus, or a convention that it does not have.
+      DataError: unknown corpus, or a convention or documents that it does not have.
     """
     spec = corpus_spec(data.name)
     if data.convention not in spec.conventions:
@@ -98,8 +112,14 @@ def find_place(data: config_dict.ConfigDict, data_dir: os.PathLike | str) -> Pla
         raise DataError(f'the corpus {spec.name} has no convention {data.convention!r}, known: {known}')
     data_dir = epath.Path(data_dir).expanduser()
     local = local_directory(data_dir)
-    rule = spec.split_rule(data)
+    rule, default = spec.split_rule(data), base_config().data
     decisive = [FORMAT, spec.name, data.convention, rule]
+    if len(spec.splitters) > 1:
+        decisive.append({'documents': spec.documents(data)})
+    if data.convention == 'sentencepiece':
+        decisive.append({'sentencepiece_vocab_size': data.sentencepiece_vocab_size})
+    if data.convention == 'words':
+        decisive.append({'min_word_count': word_rules(spec, data).min_count})
     key = f'{data.convention}-{hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:12]}'
     return Place(
         spec=spec,
@@ -108,7 +128,16 @@ def find_place(data: config_dict.ConfigDict, data_dir: os.PathLike | str) -> Pla
         store=local / spec.name / key,
         remote_store=data_dir / spec.name / key if is_remote(data_dir) else None,
         records=local / spec.name / 'records' / rule,
+        convention=data.convention,
+        fields={name: data[name] for name in _TOLD if data[name] != default[name]},
     )
+
+
+def word_rules(spec: CorpusSpec, data: config_dict.ConfigDict) -> WordRules:
+    """How the corpus's words are read, with what `config.data` changes of it."""
+    if data.min_word_count is None:
+        return spec.word_rules
+    return dataclasses.replace(spec.word_rules, min_count=data.min_word_count)
 
 
 def _prepared(folder: epath.Path) -> Iterator[tuple[epath.Path, dict[str, Any]]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from etils import epath
 from ml_collections import config_dict
@@ -16,11 +17,13 @@ from tqdm import tqdm
 
 from memjax import atomic
 from memjax.data.disk import disk_faults_told, exclusive, replace_directory, scratch_directory
-from memjax.data.place import Place, find_place
+from memjax.data.place import Place, find_place, word_rules
 from memjax.data.remote import fetch_store, publish_store
-from memjax.data.sources import SPLITS, Source
-from memjax.data.store import META, Corpus, open_store, read_meta, write_meta, write_split
-from memjax.data.tokenizers import make_tokenizer
+from memjax.data.sources import SPLITS, Source, stamp_of
+from memjax.data.store import META, Corpus, open_store, read_meta
+from memjax.data.store_writing import WordCount, write_meta, write_split
+from memjax.data.tokenizers import Tokenizer, tokenizer_from_json
+from memjax.data.vocabulary import make_vocabulary
 from memjax.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,7 +39,8 @@ def prepare(
 ) -> Corpus:
     """Builds what is missing of a corpus and opens it; builds nothing if nothing is missing.
 
-    An interrupted preparation goes on after the last split that it finished. Whatever goes wrong, what was prepared
+    A preparation that is interrupted once the text is written as records goes on where it was in making tokens, to some
+    64 MB of text. Whatever goes wrong, what was prepared
     before stays as it was. Processes that prepare in the same directory wait for each other.
 
     Args:
@@ -91,11 +95,18 @@ def _open_or_prepare(place: Place, data: config_dict.ConfigDict, may_prepare: bo
 def _check_same_source(place: Place, data: config_dict.ConfigDict) -> None:
     prepared = read_meta(place.store, place.remedy)['source']
     path = epath.Path(data.path).expanduser()
-    if str(path) == prepared['location'] and not path.exists():
+    if (str(path) == prepared['location'] and not path.exists()) or _is_untouched(data.path, prepared):
         return
     given = place.spec.open_source(data, data.path, place.folder, False)
     if given.identity != prepared['identity']:
         raise _another_source(place, given.location, prepared['location'])
+
+
+def _is_untouched(location: str, prepared: dict[str, Any]) -> bool:
+    """Whether a source is that which was prepared and no file of it has changed: a large one takes minutes to read."""
+    if str(epath.Path(location).expanduser()) != prepared['location'] or prepared.get('stamp') is None:
+        return False
+    return stamp_of(location) == prepared['stamp']
 
 
 def _another_source(place: Place, given: str, prepared: str) -> DataError:
@@ -146,7 +157,9 @@ class _Preparation:
         if place.remote_store is not None and not self._overwrite:
             fetch_store(place.remote_store, place.store, self._scratch)
         if place.store.exists() and not self._overwrite:
-            if self._reads_location:
+            if self._reads_location and not _is_untouched(
+                self._location, read_meta(place.store, place.remedy)['source']
+            ):
                 self._refuse_another(self._open_source())
         else:
             self._write_records()
@@ -157,7 +170,9 @@ class _Preparation:
         return corpus
 
     def _open_source(self) -> Source:
-        return self._place.spec.open_source(self._data, self._location, self._scratch, self._progress)
+        stamp = None if self._location is None else stamp_of(self._location)
+        source = self._place.spec.open_source(self._data, self._location, self._scratch, self._progress)
+        return dataclasses.replace(source, stamp=stamp)
 
     def _refuse_another(self, source: Source) -> None:
         for prepared in self._place.other_sources(source.identity).values():
@@ -165,11 +180,13 @@ class _Preparation:
 
     def _write_records(self) -> None:
         # TFDS takes most of a second to import, and a corpus that is prepared needs none of it.
-        from memjax.data.builders import write_records
+        from memjax.data.builders import Records, write_records
 
         place = self._place
         reusable = place.records.exists() and not self._overwrite
         if reusable and not self._reads_location:
+            return
+        if reusable and _is_untouched(self._location, Records(place.spec.name, place.records, place.remedy).source):
             return
         source = self._open_source()
         if not self._overwrite:
@@ -196,30 +213,51 @@ class _Preparation:
         try:
             if not (place.incomplete / META).exists():
                 self._write_splits(records)
-        except OSError:
+        except (OSError, DataError):
             shutil.rmtree(place.incomplete, ignore_errors=True)
             raise
         source.unlink()
+        (place.incomplete / 'tokenizer.json').unlink()
         replace_directory(place.incomplete, place.store, self._scratch)
 
     def _write_splits(self, records: Records) -> None:
-        place, convention = self._place, self._data.convention
-        total = sum(map(records.num_bytes, SPLITS))
-        with self._bar('tokens', total) as bar:
+        place, data = self._place, self._data
+        splitter = place.spec.splitters[place.spec.documents(data)]
 
-            def watched(pieces: Iterable[bytes]) -> Iterator[bytes]:
-                for piece in pieces:
-                    yield piece
-                    bar.update(len(piece))
+        def documents(split: str, bar: tqdm) -> Iterator[Iterable[bytes]]:
+            for pieces in records.files(split):
+                yield from splitter(_watched(pieces, bar))
 
-            whole_text = (piece for split in SPLITS for document in records.documents(split) for piece in document)
-            tokenizer = make_tokenizer(convention, whole_text)
+        tokenizer = self._tokenizer(records, documents)
+        # Without newlines the words on either side of one are no longer told apart.
+        counts = data.convention != 'txl'
+        with self._bar('tokens', sum(map(records.num_bytes, SPLITS))) as bar:
             for split in SPLITS:
-                documents = map(watched, records.documents(split))
-                # Without newlines the words on either side of one are no longer told apart.
-                write_split(place.incomplete, split, documents, tokenizer, count_words=convention != 'txl')
-        write_meta(place.incomplete, place.spec.name, convention, tokenizer, records.source)
+                count = WordCount(place.spec.word_unit, records.published_words(split)) if counts else None
+                write_split(place.incomplete, split, documents(split, bar), tokenizer, count, records.note(split))
+        chosen = place.spec.documents(data) if len(place.spec.splitters) > 1 else None
+        write_meta(place.incomplete, place.spec.name, data.convention, tokenizer, records.source, chosen)
 
-    def _bar(self, what: str, num_bytes: int) -> tqdm:
+    def _tokenizer(self, records: Records, documents: Callable[[str, tqdm], Iterator[Iterable[bytes]]]) -> Tokenizer:
+        """The tokenizer, made anew only if an interrupted preparation has not left it."""
+        kept = self._place.incomplete / 'tokenizer.json'
+        if kept.exists():
+            return tokenizer_from_json(json.loads(kept.read_text()))
+        num_bytes = records.num_bytes('train')
+        with self._bar('vocabulary', num_bytes, self._data.convention != 'bytes') as bar:
+            rules = word_rules(self._place.spec, self._data)
+            tokenizer = make_vocabulary(self._data, rules, lambda split: documents(split, bar), num_bytes)
+        atomic.write_bytes(kept, json.dumps(tokenizer.to_json()).encode())
+        return tokenizer
+
+    def _bar(self, what: str, num_bytes: int, reads: bool = True) -> tqdm:
         description = f'{self._place.spec.name}: {what}'
-        return tqdm(total=num_bytes, desc=description, unit='B', unit_scale=True, disable=not self._progress)
+        return tqdm(
+            total=num_bytes, desc=description, unit='B', unit_scale=True, disable=not (self._progress and reads)
+        )
+
+
+def _watched(pieces: Iterable[bytes], bar: tqdm) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        bar.update(len(piece))

@@ -15,7 +15,7 @@ import numpy as np
 from memjax.errors import DataError
 
 # Conventions in which a symbol is a character, so that bits per symbol are bits per character.
-CHARACTER_CONVENTIONS = ('bytes', 'txl', 'awd')
+CHARACTER_CONVENTIONS = ('bytes', 'txl', 'awd', 'characters')
 
 # A prompt from the shell carries bytes that are not UTF-8 as surrogates: `surrogateescape` gives them back.
 # No UTF-8 text has this byte: an id that stands for nothing is decoded to it, and so to U+FFFD.
@@ -52,8 +52,9 @@ class Tokenizer(Protocol):
         ...
 
 
-def _fingerprint(tokenizer: Tokenizer) -> str:
-    return hashlib.sha256(json.dumps(tokenizer.to_json(), sort_keys=True).encode()).hexdigest()
+def fingerprint_of(description: dict[str, Any]) -> str:
+    """The fingerprint of a tokenizer with this JSON."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()
 
 
 class ByteTokenizer:
@@ -63,7 +64,7 @@ class ByteTokenizer:
     bos_id = None
 
     def __init__(self):
-        self.fingerprint = _fingerprint(self)
+        self.fingerprint = fingerprint_of(self.to_json())
 
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text, uint8 [bytes]."""
@@ -101,7 +102,7 @@ class SymbolTokenizer:
         self.vocab_size = len(self._symbols)
         # bytes.translate is several times faster than an indexed array, and needs no eight-byte indices.
         self._to_ids = bytes.maketrans(self._symbols, bytes(range(self.vocab_size)))
-        self.fingerprint = _fingerprint(self)
+        self.fingerprint = fingerprint_of(self.to_json())
 
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text, uint8 [symbols]. Raises DataError for a byte that the corpus does not have."""
@@ -130,10 +131,10 @@ class SymbolTokenizer:
 
 
 def make_tokenizer(convention: str, texts: Iterable[bytes]) -> Tokenizer:
-    """The tokenizer of a convention for a corpus.
+    """The tokenizer of a convention whose symbols are bytes (for the others see `memjax.data.vocabulary`).
 
     Args:
-      convention: `bytes`, `txl` (no newlines) or `awd` (newlines are <eos>).
+      convention: `bytes`, `characters` (those that occur), `txl` (no newlines) or `awd` (newlines are <eos>).
       texts: the text of the whole corpus in pieces; read only where the convention depends on it.
     """
     if convention == 'bytes':
@@ -144,7 +145,7 @@ def make_tokenizer(convention: str, texts: Iterable[bytes]) -> Tokenizer:
         while new:
             symbols.append(new[0])
             new = new.translate(None, new[:1])
-    return SymbolTokenizer(symbols, {'txl': b'\n', 'awd': b''}[convention])
+    return SymbolTokenizer(symbols, {'txl': b'\n', 'awd': b'', 'characters': b''}[convention])
 
 
 def tokenizer_from_json(description: dict[str, Any]) -> Tokenizer:
@@ -157,4 +158,12 @@ def tokenizer_from_json(description: dict[str, Any]) -> Tokenizer:
         return ByteTokenizer()
     if description['kind'] == 'symbols':
         return SymbolTokenizer(description['symbols'], description['dropped'])
+    if description['kind'] == 'words':
+        from memjax.data.words import word_tokenizer_from_json
+
+        return word_tokenizer_from_json(description)
+    if description['kind'] == 'sentencepiece':
+        from memjax.data.sentencepieces import sentencepiece_from_json
+
+        return sentencepiece_from_json(description)
     raise ValueError(f'unknown tokenizer {description["kind"]!r}')

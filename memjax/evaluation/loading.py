@@ -12,6 +12,7 @@ from ml_collections import config_dict
 from memjax.config import evaluation_config
 from memjax.data.prepare import open_corpus
 from memjax.data.store import Corpus
+from memjax.data.tokenizers import Tokenizer
 from memjax.errors import CheckpointError, ConfigError
 from memjax.models.contract import LanguageModel
 from memjax.models.factory import build_model, init_params
@@ -28,7 +29,7 @@ class Run:
       model: with the memory lengths of evaluation.
       params: its parameters, float32.
       step: of the checkpoint.
-      host: what training recorded with it: `tokens` read and `seconds` spent so far.
+      host: what training recorded with it: `tokens` read and `seconds` spent so far, `tokenizer` (a fingerprint).
     """
 
     config: config_dict.ConfigDict
@@ -78,11 +79,14 @@ def open_run(
       step: as for `load_run`.
 
     Raises:
-      UserError: as for `load_run`; the corpus is not prepared, or has more symbols than the model knows.
+      UserError: as for `load_run`; the corpus is not prepared, has more symbols than the model knows, or another
+        vocabulary than the run was trained with.
     """
     corpus = open_corpus(config.data, data_dir)
     check_vocabulary(config, corpus)
-    return load_run(workdir, step, config), corpus
+    run = load_run(workdir, step, config)
+    check_tokenizer(run.host, corpus.tokenizer)
+    return run, corpus
 
 
 def check_vocabulary(config: config_dict.ConfigDict, corpus: Corpus) -> None:
@@ -95,6 +99,23 @@ def check_vocabulary(config: config_dict.ConfigDict, corpus: Corpus) -> None:
         raise ConfigError(
             f'{corpus.name} ({corpus.convention}) has {corpus.vocab_size:,} symbols, more than '
             f'model.vocab_size={config.model.vocab_size:,}'
+        )
+
+
+def check_tokenizer(host: dict[str, Any], tokenizer: Tokenizer) -> None:
+    """Refuses a vocabulary other than the one that a run was trained with: its ids would mean something else.
+
+    Args:
+      host: what training recorded with a checkpoint; one without `tokenizer` is taken at its word.
+      tokenizer: of the prepared corpus.
+
+    Raises:
+      CheckpointError: it is another.
+    """
+    if host.get('tokenizer', tokenizer.fingerprint) != tokenizer.fingerprint:
+        raise CheckpointError(
+            'the run was trained with another vocabulary than the corpus has as it is prepared here: prepare it from '
+            'the text that the run was trained on, or use another --data_dir'
         )
 
 

@@ -13,7 +13,7 @@ from ml_collections import config_dict
 
 from memjax import atomic
 from memjax.config import evaluation_config
-from memjax.data.store import Corpus
+from memjax.data.store import Corpus, TokenSplit
 from memjax.data.tokenizers import CHARACTER_CONVENTIONS
 from memjax.evaluation.likelihood import Score
 from memjax.evaluation.loading import Run
@@ -46,10 +46,28 @@ def result_of(
     }
     if corpus.convention in CHARACTER_CONVENTIONS:
         result['bpc'] = score.loss / math.log(2)
-    if split.words:
-        # A model of bytes reaches word perplexities beyond any float.
-        result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
-    return result
+    if corpus.documents is not None:
+        result['documents'] = corpus.documents
+    notes = {name: corpus.splits[name].note for name in ('train', split_name)}
+    if any(notes.values()):
+        result['texts'] = notes
+    return result | _by_words(corpus.convention, split, score)
+
+
+def _by_words(convention: str, split: TokenSplit, score: Score) -> dict[str, Any]:
+    """Perplexity by words, with what a word is.
+
+    Where words are the symbols, it is that of the symbols, <eos> among them, as it is published for WikiText-103. Of
+    other symbols the whole loss is divided by the words of the text, also by those without a prediction.
+    """
+    if convention == 'words':
+        words, unit = score.scored, 'words and line ends, those scored'
+    elif split.words:
+        words, unit = split.words, split.word_unit
+    else:
+        return {}
+    # A model of bytes reaches word perplexities beyond any float.
+    return {'words': words, 'word_unit': unit, 'word_perplexity': _exp(score.nll_nats / words) if words else None}
 
 
 def protocol_of(config: config_dict.ConfigDict) -> dict[str, Any]:

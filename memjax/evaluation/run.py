@@ -66,11 +66,13 @@ def _text(split: TokenSplit) -> Iterator[bytes]:
 def _table(result: dict[str, Any]) -> str:
     rows = {
         f'{result["config"]}, {result["split"]} of {result["dataset"]}': f'step {result["step"]:,}',
+        **{f'text of {name}': note for name, note in result.get('texts', {}).items()},
+        **({'memory cleared at each of': result['documents']} if 'documents' in result else {}),
         'targets scored': f'{result["scored"]:,} of {result["targets"]:,}',
         'token perplexity': f'{result["token_perplexity"]:.3f}',
     }
     if result.get('word_perplexity') is not None:
-        rows['word perplexity'] = f'{result["word_perplexity"]:,.1f}'
+        rows['word perplexity'] = f'{result["word_perplexity"]:,.1f} ({result["words"]:,} {result["word_unit"]})'
     if 'bpc' in result:
         rows['bits per character'] = f'{result["bpc"]:.4f}'
     rows |= {f'{name}, bits per byte': f'{bits:.4f}' for name, bits in result.get('compressors', {}).items()}

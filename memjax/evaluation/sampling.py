@@ -13,7 +13,7 @@ from ml_collections import config_dict
 from memjax.config import evaluation_config
 from memjax.data.prepare import open_corpus
 from memjax.errors import ConfigError
-from memjax.evaluation.loading import load_run
+from memjax.evaluation.loading import check_tokenizer, load_run
 from memjax.models.contract import LanguageModel, Segment
 
 
@@ -181,6 +181,7 @@ def sample_run(
     if not len(prompt_tokens):
         raise ConfigError('sample.prompt is empty: give at least one symbol to begin from')
     run = load_run(workdir, step, config)
+    check_tokenizer(run.host, tokenizer)
     reader = Reader(run.model, run.params, evaluation_config(config).data.segment_length)
     tokens = sample_tokens(reader, prompt_tokens, length, temperature, top_k, top_p, seed)
     return tokenizer.decode(tokens)

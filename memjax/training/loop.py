@@ -20,10 +20,10 @@ from memjax.config_checks import check
 from memjax.data.prepare import open_corpus
 from memjax.data.store import Corpus
 from memjax.data.streams import Batch, TrainingStream, prefetched
-from memjax.data.tokenizers import CHARACTER_CONVENTIONS
+from memjax.data.tokenizers import CHARACTER_CONVENTIONS, Tokenizer
 from memjax.errors import TrainingError
 from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import check_vocabulary, load_params
+from memjax.evaluation.loading import check_tokenizer, check_vocabulary, load_params
 from memjax.models.contract import Segment
 from memjax.models.factory import build_model, init_params
 from memjax.runs.checkpoint import Checkpoints
@@ -123,6 +123,7 @@ class Training:
                 state, host = self._new_state(), _NEW_HOST
             else:
                 checkpoints.discard_after(resumed)
+                check_tokenizer(checkpoints.host(resumed), self.tokenizer)
                 state, host = self._restore(checkpoints, resumed)
             writers = open_writers(workdir, resumed, jax.process_index())
             progress = Progress(training.num_steps, resumed or 0, enabled=jax.process_index() == 0)
@@ -131,6 +132,11 @@ class Training:
                     return _Loop(self, state, host, resumed or 0, checkpoints, writers, progress, stop).run()
             finally:
                 writers.close()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of the corpus."""
+        return self._corpus.tokenizer
 
     def batches(self, cursor: Any) -> Any:
         """Endless batches of this process's rows from a cursor on, made ahead in the background."""
@@ -221,6 +227,7 @@ class _Loop:
         self._logged_tokens, self._seconds_before = host['logged_tokens'], host['seconds']
         self._fields = training.config.training
         self._began = self._logged_at = time.monotonic()
+        self._waited = 0.0  # seconds, for data, since the last report
 
     def run(self) -> int | None:
         """Returns the number of the signal that ended it, or None at `num_steps`."""
@@ -228,7 +235,9 @@ class _Loop:
         batches = self._training.batches(self._cursor)
         try:
             while self._step < fields.num_steps:
+                asked = time.monotonic()
                 batch = next(batches)
+                self._waited += time.monotonic() - asked
                 self._state = self._training.step(self._state, batch)
                 self._cursor = batch.cursor
                 self._step += 1
@@ -263,7 +272,9 @@ class _Loop:
         self._logged_tokens += int(sums.tokens)
         now = time.monotonic()
         rate = int(sums.tokens) / (now - self._logged_at)
-        self._logged_at = now
+        # At most what data cost: steps dispatched before may have kept the device busy meanwhile.
+        wait_share = min(self._waited / (now - self._logged_at), 1.0)
+        self._logged_at, self._waited = now, 0.0
         # An interval may hold padding alone.
         loss = float(sums.nll) / int(sums.scored) if sums.scored else float('nan')
         measured = self._training.measured(loss)
@@ -274,11 +285,12 @@ class _Loop:
                 **measured,
                 'tokens': self._logged_tokens,
                 'tokens_per_second': rate,
+                'data_wait_share': wait_share,
                 'learning_rate': self._training.rate(self._step - 1),
                 **{name: float(total) / int(sums.steps) for name, total in sums.scalars.items()},
             },
         )
-        self._progress.report(_in_words(measured), rate)
+        self._progress.report(_in_words(measured), rate, wait_share)
         self._state = self._training.clear_sums(self._state)
 
     def _validate(self) -> float:
@@ -300,6 +312,7 @@ class _Loop:
             'logged_tokens': self._logged_tokens,  # the rest is in the state's sums
             'seconds': self._seconds_before + time.monotonic() - self._began,
             'best': self._best,
+            'tokenizer': self._training.tokenizer.fingerprint,
         }
         self._checkpoints.save(self._step, self._state.params, self._state.replace(params=None), host, validation_loss)
 

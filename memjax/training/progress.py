@@ -50,14 +50,17 @@ class Progress:
             self._bar.update(step - self._step)
         self._step = step
 
-    def report(self, loss: str, tokens_per_second: float) -> None:
+    def report(self, loss: str, tokens_per_second: float, data_wait_share: float = 0.0) -> None:
         """Shows the newest figures.
 
         Args:
           loss: in words, such as `loss 1.52 (2.19 bpc)`.
           tokens_per_second: of late.
+          data_wait_share: of the time since the last report, how much went by waiting for data; shown from 1 % on.
         """
         rate = f'{tqdm.format_sizeof(tokens_per_second)} tokens/s'
+        if data_wait_share >= 0.01:
+            rate += f', {data_wait_share:.0%} waiting for data'
         if self._bar is not None:
             self._bar.set_postfix_str(f'{loss}, {rate}')
         else:

@@ -16,7 +16,7 @@ from memjax.errors import DataError
 
 
 def texts_of(records):
-    return {split: [b''.join(pieces) for pieces in records.documents(split)] for split in SPLITS}
+    return {split: [b''.join(pieces) for pieces in records.files(split)] for split in SPLITS}
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_documents_come_back_in_order(books, source, tmp_path, capfd):
     assert [len(texts[split]) for split in SPLITS] == [len(source.splits[split]) for split in SPLITS] == [3, 1, 1]
     assert [records.num_bytes(split) for split in SPLITS] == [len(b''.join(texts[split])) for split in SPLITS]
     assert sum(seen) == source.num_bytes
-    assert records.source == {'identity': source.identity, 'location': str(books)}
+    assert records.source == {'identity': source.identity, 'location': str(books), 'stamp': None}
     assert 'Downloading' not in ''.join(capfd.readouterr())
 
 
@@ -50,7 +50,7 @@ def test_large_documents_and_splits_are_put_together_again(source, tmp_path, mon
     monkeypatch.setattr(builders, 'SHARD_BYTES', shard)
     records = write(source, tmp_path / 'cut')
     assert texts_of(records) == whole
-    pieces = [piece for document in records.documents('train') for piece in document]
+    pieces = [piece for document in records.files('train') for piece in document]
     assert max(map(len, pieces)) == piece
     shards = list((tmp_path / 'cut').rglob('files-train*.array_record*'))
     assert (len(shards) > 1) == (shard < 1 << 20)

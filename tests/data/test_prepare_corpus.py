@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from memjax.data import prepare as prepare_module
-from memjax.data import remote, store
+from memjax.data import remote, store_writing
 from memjax.data.prepare import open_corpus, prepare
 from memjax.errors import DataError
 
@@ -65,7 +65,7 @@ def test_kjv_takes_no_source(kjv_dir, tmp_path, data_config):
 
 def test_unknown_corpora_and_conventions(tmp_path, data_config):
     with pytest.raises(
-        DataError, match=r"unknown corpus 'enwik', known: kjv, enwik8, needle, files; did you mean enwik8\?"
+        DataError, match=r"unknown corpus 'enwik', known: kjv, enwik8, needle, files, text8, .*; did you mean enwik8\?"
     ):
         open_corpus(data_config(name='enwik'), tmp_path)
     with pytest.raises(DataError, match="kjv has no convention 'txl', known: bytes"):
@@ -100,7 +100,7 @@ def test_three_conventions_of_enwik8_from_one_source(tiny_enwik8, tmp_path, data
 
 
 def test_enwik8_is_never_downloaded_by_opening_it(tmp_path, data_config, monkeypatch):
-    monkeypatch.setattr('memjax.data.enwik8.download', lambda *_: pytest.fail('it downloads'))
+    monkeypatch.setattr('memjax.data.archives.download', lambda *_: pytest.fail('it downloads'))
     for path in (None, 'https://example.org/enwik8.zip', 'pypi'):
         with pytest.raises(DataError, match=r'enwik8 is not prepared in .*: python launch/prepare.py --dataset=enwik8'):
             open_corpus(data_config(name='enwik8', path=path), tmp_path)
@@ -300,7 +300,7 @@ def test_a_full_disk_is_one_line(books, tmp_path, data_config, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch, pytest.raises(DataError, match='No space left on device') as error:
-        patch.setattr(store._DigestedFile, 'write', full)
+        patch.setattr(store_writing._DigestedFile, 'write', full)
         prepare(data_config(name='files'), tmp_path / 'data', source=str(books), progress=False)
     one_line(error)
     _only_whole_records(tmp_path / 'data')

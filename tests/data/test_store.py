@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from memjax.data import store
-from memjax.data.store import open_store, write_meta, write_split
+from memjax.data import store_writing
+from memjax.data.store import open_store
+from memjax.data.store_writing import WordCount, write_meta, write_split
 from memjax.data.tokenizers import ByteTokenizer, SymbolTokenizer
 from memjax.errors import DataError
 
@@ -34,7 +35,7 @@ class WideTokenizer(ByteTokenizer):
 def write(directory, tokenizer=None, count_words=True):
     tokenizer = tokenizer or ByteTokenizer()
     for split, documents in TEXTS.items():
-        write_split(directory, split, documents, tokenizer, count_words)
+        write_split(directory, split, documents, tokenizer, WordCount() if count_words else None)
     write_meta(directory, 'files', 'bytes', tokenizer, {'identity': 'abc', 'location': 'here'})
 
 
@@ -125,9 +126,9 @@ def test_another_format_is_told(tmp_path):
 
 
 def test_a_finished_split_is_not_written_again(tmp_path):
-    write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
+    write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), WordCount())
     before = (tmp_path / 'train.tokens').stat().st_ino
-    write_split(tmp_path, 'train', iter(()), ByteTokenizer(), True)
+    write_split(tmp_path, 'train', iter(()), ByteTokenizer(), WordCount())
     assert (tmp_path / 'train.tokens').stat().st_ino == before
 
 
@@ -139,7 +140,7 @@ def test_an_interrupted_split_leaves_nothing(tmp_path, fault):
         raise fault
 
     with pytest.raises(fault):
-        write_split(tmp_path, 'train', documents(), ByteTokenizer(), True)
+        write_split(tmp_path, 'train', documents(), ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())
 
 
@@ -147,13 +148,63 @@ def test_a_summary_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     def write_bytes(path, content):
         raise OSError(28, 'No space left on device')
 
-    monkeypatch.setattr(store.atomic, 'write_bytes', write_bytes)
+    monkeypatch.setattr(store_writing.atomic, 'write_bytes', write_bytes)
     with pytest.raises(OSError, match='No space'):
-        write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), True)
+        write_split(tmp_path, 'train', TEXTS['train'], ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())
 
 
 def test_a_split_without_text_is_refused(tmp_path):
     with pytest.raises(DataError, match='the split test holds no text'):
-        write_split(tmp_path, 'test', [[b''], [b'']], ByteTokenizer(), True)
+        write_split(tmp_path, 'test', [[b''], [b'']], ByteTokenizer(), WordCount())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('stopped_after', [1, 3, 4])
+def test_a_split_that_was_stopped_goes_on_after_its_last_note(tmp_path, monkeypatch, stopped_after):
+    texts = [[b'one ', b'two'], [b''], [b'three\nfour'], [b'five'], [b'six seven']]
+    whole, stopped = tmp_path / 'whole', tmp_path / 'stopped'
+    whole.mkdir()
+    stopped.mkdir()
+    write_split(whole, 'train', texts, ByteTokenizer(), WordCount('words and line ends', 11), 'whole')
+    monkeypatch.setattr(store_writing, '_PART_BYTES', 6)  # a note after documents 0, 2 and, with 3, 4
+
+    def documents():
+        yield from texts[:stopped_after]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_split(stopped, 'train', documents(), ByteTokenizer(), WordCount('words and line ends'))
+    assert (stopped / 'train.part.json').exists()
+    # What a killed process has written beyond the note does not count.
+    for kind in ('tokens', 'offsets'):
+        with (stopped / f'train.{kind}').open('ab') as file:
+            file.write(b'torn')
+    tokenized = []
+
+    class Watched(ByteTokenizer):
+        def encode_pieces(self, pieces):
+            pieces = list(pieces)
+            tokenized.append(b''.join(pieces))
+            return super().encode_pieces(pieces)
+
+    write_split(stopped, 'train', texts, Watched(), WordCount('words and line ends', 11), 'whole')
+    assert tokenized == [b''.join(pieces) for pieces in texts[1 if stopped_after < 3 else 3 :]]
+    names = ['train.json', 'train.offsets', 'train.tokens']
+    assert sorted(path.name for path in stopped.iterdir()) == names
+    assert [(stopped / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
+    assert json.loads((whole / 'train.json').read_text())['words'] == 12  # 7 words, 5 line ends; 11 is too far off
+
+
+def test_a_published_count_is_taken_if_it_is_near():
+    count = WordCount(published=100)
+    assert count.result(104) == {'words': 100, 'word_unit': 'words, the published count'}
+    assert count.result(106) == {'words': 106, 'word_unit': 'words'}
+    assert count.result(None) == {'words': None, 'word_unit': 'words'}
+
+
+def test_a_split_without_words_is_refused_where_they_are_defined(tmp_path):
+    with pytest.raises(DataError, match=r'^the split test holds no words$'):
+        write_split(tmp_path, 'test', [[b' \n']], ByteTokenizer(), WordCount())
+    assert not list(tmp_path.iterdir())
+    write_split(tmp_path, 'test', [[b' \n']], ByteTokenizer(), None)

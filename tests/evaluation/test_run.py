@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -10,16 +11,20 @@ import numpy as np
 import pytest
 
 from memjax.data.prepare import open_corpus
+from memjax.data.store import TokenSplit
+from memjax.data.tokenizers import SymbolTokenizer
 from memjax.errors import CheckpointError, WorkdirError
-from memjax.evaluation.likelihood import Scorer
-from memjax.evaluation.loading import load_run
-from memjax.evaluation.run import evaluate_run
+from memjax.evaluation.likelihood import Score, Scorer
+from memjax.evaluation.loading import check_tokenizer, load_run
+from memjax.evaluation.run import _by_words, evaluate_run
 from memjax.evaluation.sampling import sample_run
+from memjax.evaluation.sweep import sweep_run
+from memjax.training.loop import train
 
 FIELDS = {
     'config', 'commit', 'seed', 'step', 'parameters', 'train_tokens', 'train_seconds', 'dataset', 'convention', 'split',
     'targets', 'scored', 'nll_nats', 'bpc', 'token_perplexity', 'word_perplexity', 'words', 'protocol', 'seconds',
-    'compressors',
+    'compressors', 'word_unit',
 }  # fmt: skip
 
 
@@ -82,6 +87,43 @@ def test_sample_continues_with_the_length_asked_for(tiny_config, data_dir, finis
     text = sample_run(workdir, data_dir, config, prompt='a lazy dog', **settings)
     assert 1 <= len(text) <= 11
     assert text == sample_run(workdir, data_dir, config, prompt='a lazy dog', **settings)
+
+
+def test_another_vocabulary_is_refused_in_one_line(tiny_config, data_dir, finished, monkeypatch):
+    workdir = finished(tiny_config, data_dir)
+    config = load_run(workdir).config
+    other = dataclasses.replace(open_corpus(config.data, data_dir), tokenizer=SymbolTokenizer(range(256)))
+    for module in ('evaluation.run', 'evaluation.sampling', 'evaluation.sweep', 'training.loop'):
+        monkeypatch.setattr(f'memjax.{module}.open_corpus', lambda *_: other)
+    longer = config.copy_and_resolve_references()
+    longer.training.num_steps += 1
+    for attempt in (
+        lambda: evaluate_run(workdir, data_dir, config, 'test'),
+        lambda: sample_run(workdir, data_dir, config, 'a', 1, 1.0, None, None, 0),
+        lambda: sweep_run(workdir, data_dir, config, 'memory_length', [8], 'test'),
+        lambda: train(longer, workdir, data_dir),
+    ):
+        with pytest.raises(CheckpointError, match=r'^the run was trained with another vocabulary .*--data_dir$'):
+            attempt()
+    check_tokenizer({}, other.tokenizer)  # a run from before tokenizers were recorded
+
+
+def test_what_perplexity_by_words_divides_by():
+    def by_words(convention, words=20, unit='words'):
+        split = TokenSplit(np.zeros(11, np.uint8), np.array([0, 11]), words, 50, unit)
+        return _by_words(convention, split, Score(30.0, 10, 10, 0, 1.0, None))
+
+    # Words as symbols: of those scored, as published. Else: the whole loss by the words of the text.
+    assert by_words('words')['word_perplexity'] == pytest.approx(math.exp(3.0))
+    assert by_words('words')['words'] == 10
+    assert by_words('sentencepiece')['word_perplexity'] == pytest.approx(math.exp(1.5))
+    published = by_words('bytes', 15, 'words, the published count')
+    assert published == {
+        'words': 15,
+        'word_unit': 'words, the published count',
+        'word_perplexity': pytest.approx(math.exp(2.0)),
+    }
+    assert by_words('txl', None) == {}
 
 
 def test_directory_without_a_run_is_refused(tiny_config, data_dir, tmp_path):

@@ -173,9 +173,14 @@ def test_sample_refuses_settings_out_of_range(refusal, workdir):
 
 
 def test_prepare_hands_over_corpus_and_source(launch, stand_in):
-    split = types.SimpleNamespace(tokens=range(12345))
+    split = types.SimpleNamespace(tokens=range(12345), words=None, note='a subset of 1 of 2 books')
     corpus = types.SimpleNamespace(
-        name='files', convention='bytes', splits={'train': split}, vocab_size=256, licence='the usual'
+        name='files',
+        convention='bytes',
+        splits={'train': split},
+        vocab_size=256,
+        licence='the usual',
+        documents='articles',
     )
     calls = stand_in('memjax.data.prepare', 'prepare', result=corpus)
     code, out, err = launch(
@@ -183,7 +188,14 @@ def test_prepare_hands_over_corpus_and_source(launch, stand_in):
         '--config.data.test_fraction=0.2',
     )  # fmt: skip
     assert (code, err) == (0, '')
-    for part in ('files bytes train', '12,345 symbols', 'vocabulary of 256', 'the usual'):
+    for part in (
+        'files bytes train',
+        '12,345 symbols',
+        '; a subset of 1 of 2 books',
+        'documents: articles',
+        'vocabulary of 256',
+        'the usual',
+    ):
         assert part in out
     launch('prepare', '--dataset=enwik8', '--convention=txl')
     first, second = calls
@@ -199,6 +211,27 @@ def test_prepare_refuses_what_it_cannot_prepare(refusal):
     assert 'must be at least 0 and below 1' in refusal('prepare', '--dataset=files', '--config.data.test_fraction=1')
     message = refusal('prepare', '--dataset=files', '--config.model.num_layers=1')
     assert message == '--config.model.num_layers cannot be changed here, only data'
+
+
+def test_a_text_that_cannot_be_prepared_or_trained_on_is_one_line(refusal, tmp_path):
+    for split in ('train', 'validation', 'test'):
+        (tmp_path / 'books' / split).mkdir(parents=True)
+        (tmp_path / 'books' / split / '1.txt').write_text('a book')
+    (tmp_path / 'books' / 'test' / '1.txt').write_bytes(b'a b\xf6\xf6k')
+    data = (f'--data_dir={tmp_path}/data', f'--config.data.path={tmp_path}/books', '--config.data.name=pg19')
+    for command in (
+        ('prepare', '--dataset=pg19', *data),
+        ('train', '--config=configs/demo_ct.py', f'--workdir={tmp_path}/run', *data),
+    ):
+        assert refusal(*command) == f'{tmp_path}/books/test/1.txt is not UTF-8: invalid start byte at byte 3'
+    assert not (tmp_path / 'run').exists()
+    (tmp_path / 'books' / 'test' / '1.txt').write_text(' \n')
+    assert refusal('prepare', '--dataset=pg19', *data[:2]).endswith('books, as its folders say, has no words for test')
+    message = refusal(
+        'prepare', '--dataset=ptb', '--convention=words', f'--data_dir={tmp_path}', f'--source={tmp_path}'
+    )
+    assert message == f'{tmp_path} holds no ptb.train.txt, ptb.valid.txt, ptb.test.txt'
+    assert 'means nothing to data.name=kjv' in refusal('prepare', '--dataset=kjv', '--config.data.documents=articles')
 
 
 def test_plan_prints_figures_as_a_table_or_as_json(launch, stand_in):

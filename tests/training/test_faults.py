@@ -67,7 +67,10 @@ class House:
 
     def metrics(self) -> list[dict]:
         lines = [json.loads(line) for line in (self.workdir / 'metrics.jsonl').read_text().splitlines()]
-        return [{name: value for name, value in line.items() if name != 'tokens_per_second'} for line in lines]
+        return [
+            {name: value for name, value in line.items() if name not in ('tokens_per_second', 'data_wait_share')}
+            for line in lines
+        ]
 
     def score(self) -> float:
         return json.loads((self.workdir / 'eval' / 'test.json').read_text())['nll_nats']

@@ -43,7 +43,10 @@ def start(request, tiny_config, data_dir):
 
 def metrics(workdir):
     lines = [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
-    return [{name: value for name, value in line.items() if name != 'tokens_per_second'} for line in lines]
+    return [
+        {name: value for name, value in line.items() if name not in ('tokens_per_second', 'data_wait_share')}
+        for line in lines
+    ]
 
 
 def finish(process):

@@ -36,6 +36,7 @@ def metrics(workdir):
     lines = [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
     for line in lines:
         line.pop('tokens_per_second', None)
+        line.pop('data_wait_share', None)
     return lines
 
 
@@ -113,6 +114,8 @@ def test_run_leaves_metrics_checkpoints_and_config(tiny_config, data_dir, unbrok
         'step', 'split', 'loss', 'bpc', 'tokens', 'learning_rate', 'grad_norm', 'compression_grad_norm',
         'compression_loss',
     }  # fmt: skip
+    raw = [json.loads(line) for line in (workdir / 'metrics.jsonl').read_text().splitlines()]
+    assert all(0 <= line['data_wait_share'] <= 1 for line in raw if line['split'] == 'train')
     assert lines[0]['bpc'] == pytest.approx(lines[0]['loss'] / np.log(2))
     assert lines[-1]['loss'] < lines[0]['loss']
     assert lines[-1]['compression_loss'] > 0 if 'compression_loss' in lines[-1] else lines[-2]['compression_loss'] > 0

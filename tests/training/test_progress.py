@@ -31,11 +31,11 @@ def test_in_a_file_each_report_is_a_plain_line_with_rate_and_time_left(clock):
         for step in range(42, 52):
             clock[0] += 2.0
             progress.advance(step)
-        progress.report('loss 1.52 (2.19 bpc)', 12_345.0)
+        progress.report('loss 1.52 (2.19 bpc)', 12_345.0, 0.25)
         progress.note('validation: 2.2 bpc')
     assert stream.getvalue().splitlines() == [
         'step 41/100, loss 3.00, 10.0 tokens/s, time left unknown',
-        'step 51/100, loss 1.52 (2.19 bpc), 12.3k tokens/s, 01:38 left',
+        'step 51/100, loss 1.52 (2.19 bpc), 12.3k tokens/s, 25% waiting for data, 01:38 left',
         'validation: 2.2 bpc',
     ]
 
