@@ -103,6 +103,8 @@ def write(results_dir: pathlib.Path, plan: Callable[[config_dict.ConfigDict], di
     plans = {}
     for experiment in experiments():
         name = experiment.run_name
+        if name in plans:
+            continue
         old = known.get(name)
         fresh = old is not None and old.settings == fingerprint(experiment)
         plans[name] = old if fresh else make(experiment, plan)

@@ -74,28 +74,32 @@ def read_all(results_dir: pathlib.Path) -> list[ResultFile]:
     return sorted(files, key=lambda file: (file.name, file.seed, file.kind))
 
 
-def read(path: pathlib.Path) -> ResultFile:
+def read(path: pathlib.Path, name: str | None = None) -> ResultFile:
     """One result file.
+
+    Args:
+      path: of the file.
+      name: what it is called among the results; None: as it is.
 
     Raises:
       UserError: as for `read_all`.
       OSError: it cannot be read.
     """
-    match = _NAME.fullmatch(path.name)
+    match = _NAME.fullmatch(name or path.name)
     if match is None:
         raise UserError(f'{path}: the name of a result file is CONFIG-SEED-SPLIT.json')
-    name, seed, kind = match['name'], int(match['seed']), match['kind']
+    run, seed, kind = match['name'], int(match['seed']), match['kind']
     try:
         data = json.loads(path.read_bytes())
     except ValueError as error:
         raise UserError(f'{path} is not JSON: {error}') from error
     if not isinstance(data, dict):
         raise UserError(f'{path} is not an object of fields')
-    file = ResultFile(path, name, seed, kind, data, tuple(_scores(path, kind, data)))
+    file = ResultFile(path, run, seed, kind, data, tuple(_scores(path, kind, data)))
     for score in file.scores:
         _check(path, score, file.swept)
         found = f'{score["config"]}-{score["seed"]}'
-        if found != f'{name}-{seed}' or not kind.endswith(score['split']):
+        if found != f'{run}-{seed}' or not kind.endswith(score['split']):
             raise UserError(f'{path} holds {found}, {score["split"]}: its name says otherwise')
     return file
 
@@ -167,6 +171,7 @@ def _check(path: pathlib.Path, score: dict[str, Any], swept: str | None) -> None
     for name in MEASURES:
         if score.get(name) is not None:
             _require(path, score, (name,), _is_number, 'a number')
+    _require(path, {'texts': {}} | score, ('texts',), lambda value: isinstance(value, dict), 'an object')
     compressors = score.get('compressors', {})
     if not isinstance(compressors, dict) or not all(map(_is_number, compressors.values())):
         raise UserError(f'{path}: compressors is not an object of numbers')

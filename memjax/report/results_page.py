@@ -127,11 +127,13 @@ def _tiny_cell(table: Table, row: Row, found: Measurements) -> str:
 
 
 def cell(measurements: Sequence[Measurement], measure: str) -> str:
-    """A mean with its interval, each seed linked to its file."""
+    """A mean with its interval, each seed linked to its file; and what the files note of their texts."""
     decimals = MEASURES[measure][1]
     mean, half_width = mean_and_half_width([each.value for each in measurements])
     shown = f'{mean:.{decimals}f}'
     seeds = ', '.join(link(str(each.seed), f'{RUNS}/{each.file.path.name}') for each in measurements)
+    texts = sorted({text for each in measurements for text in each.score.get('texts', {}).values() if text})
+    notes = ''.join(f'; {text}' for text in texts)
     if half_width is None:
-        return f'{shown} (one seed: {seeds})'
-    return f'{shown} ± {half_width:.{decimals}f} ({len(measurements)} seeds: {seeds})'
+        return f'{shown} (one seed: {seeds}{notes})'
+    return f'{shown} ± {half_width:.{decimals}f} ({len(measurements)} seeds: {seeds}{notes})'
