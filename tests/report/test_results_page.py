@@ -164,12 +164,12 @@ def test_damaged_files_are_refused_and_the_page_stays(filled, put):
     path = write_page(filled)
     before = path.read_text()
     put('demo_ct-0-test.json', '{')
-    with pytest.raises(UserError, match='demo_ct-0-test.json is not JSON'):
+    with pytest.raises(UserError, match=r'demo_ct-0-test\.json is not JSON'):
         write_page(filled)
     assert path.read_text() == before
     (filled / 'runs' / 'demo_ct-0-test.json').unlink()
     (filled / 'plans.json').write_text('{"plans": {"a": {"parameters": 3}}}')
-    with pytest.raises(UserError, match=r'plans.json is damaged: python launch/report.py --plans makes it anew'):
+    with pytest.raises(UserError, match=r'plans\.json is damaged: python launch/report\.py --plans makes it anew'):
         write_page(filled)
 
 
