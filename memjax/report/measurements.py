@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memjax.report.experiments import Row, Table
+from memjax.report.plans import Plan
 from memjax.report.result_files import ResultFile, difference, measured
 
 
@@ -26,6 +27,7 @@ class Measurements:
 
     Args:
       files: of `memjax.report.result_files.read_all`.
+      planned: name of a run -> its plan.
 
     Attributes:
       files: the same.
@@ -33,8 +35,8 @@ class Measurements:
       refused: path of a file -> why a table that it was looked up for does not count it.
     """
 
-    def __init__(self, files: Sequence[ResultFile]):
-        self.files = list(files)
+    def __init__(self, files: Sequence[ResultFile], planned: Mapping[str, Plan]):
+        self.files, self._planned = list(files), planned
         self.tables: dict[pathlib.Path, list[str]] = {}
         self.refused: dict[pathlib.Path, str] = {}
 
@@ -53,7 +55,8 @@ class Measurements:
             if score is None:
                 continue
             value = measured(score, table.measure)
-            reason = difference(score, file.data, experiment, file.swept)
+            plan = self._planned.get(file.name)
+            reason = difference(score, file.data, experiment, file.swept, plan and plan.parameters)
             if reason is None and value is None:
                 reason = f'it has no {table.measure}'
             if reason is not None:

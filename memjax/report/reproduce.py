@@ -46,12 +46,12 @@ def listing(tables: Sequence[Table], results_dir: pathlib.Path, runs_dir: pathli
     Raises:
       UserError: a result file is damaged.
     """
-    lines = []
+    planned, lines = plans.read(results_dir), []
     for table in tables:
         lines += ['', f'{table.id}  {table.title}' + (f'; {table.source}' if table.source else '')]
         width = max(len(row.label) for row in table.rows)
         states = {
-            scale: [state_of(job, results_dir, runs_dir) for job in table.jobs(scale, seeds)]
+            scale: [state_of(job, planned, results_dir, runs_dir) for job in table.jobs(scale, seeds)]
             for scale in ('full', 'tiny')
         }
         for row in table.rows:
@@ -112,7 +112,8 @@ def reproduce(
     jobs = table.jobs(scale, seeds)
     if not jobs:
         raise UserError(f'{table.id} has no {scale} rows')
-    states = [state_of(job, results_dir, runs_dir) for job in jobs]
+    planned = plans.read(results_dir)
+    states = [state_of(job, planned, results_dir, runs_dir) for job in jobs]
     for state in states:
         if state.state == OTHER:
             path = results_dir / RUNS / state.job.file_name
@@ -196,7 +197,7 @@ class _Runner:
                 # A training may end with the evaluation that is wanted.
                 if _is_result(job, source):
                     continue
-                print(f'$ {" ".join(map(str, command))}', flush=True)
+                print(f'$ python {" ".join(map(str, command))}', flush=True)
                 code = self._call([sys.executable, *map(str, command)])
                 if code in (*_STOPPED, -signal.SIGINT, -signal.SIGTERM):
                     raise Stopped(128 - code if code < 0 else code)

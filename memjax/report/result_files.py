@@ -104,10 +104,16 @@ def read(path: pathlib.Path, name: str | None = None) -> ResultFile:
     return file
 
 
-def difference(score: dict[str, Any], data: dict[str, Any], experiment: Experiment, swept: str | None) -> str | None:
+def difference(
+    score: dict[str, Any],
+    data: dict[str, Any],
+    experiment: Experiment,
+    swept: str | None,
+    parameters: int | None = None,
+) -> str | None:
     """Why a result is not of this experiment; None: it is.
 
-    What is compared: steps, corpus, convention and the lengths of evaluation; and every field of the config that a
+    What is compared: steps, parameters, corpus, convention and the lengths of evaluation; and every field of the config that a
     resumed training may not change, where the file has `settings` (files that `launch/reproduce.py` collected do).
 
     Args:
@@ -115,6 +121,7 @@ def difference(score: dict[str, Any], data: dict[str, Any], experiment: Experime
       data: the whole file.
       experiment: what it should be of.
       swept: the field of `eval` that the score has a value of.
+      parameters: how many the experiment's model has; None: nobody has planned it.
 
     Raises:
       UserError: the experiment's config cannot be loaded.
@@ -128,6 +135,8 @@ def difference(score: dict[str, Any], data: dict[str, Any], experiment: Experime
         'dataset': config.data.name,
         'convention': config.data.convention,
     }
+    if parameters is not None:
+        wanted['parameters'] = parameters
     for name, value in wanted.items():
         if score[name] != value:
             return f'{name} {_shown(score[name])}, not {_shown(value)}'

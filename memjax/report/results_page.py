@@ -32,8 +32,8 @@ This page is written by `python launch/report.py` from the files in `runs/` and 
   the paper.
 - Several seeds are shown by their mean and its 95 % interval (Student's t); `one seed` says nothing of its neighbours.
 - A figure links to its files. They state the commit, the steps, the tokens, the protocol and how many targets were
-  scored. A file counts in a table only if its steps, corpus and lengths (and all of its config, where it has
-  `settings`) are those of the table's experiment; the [last section](#files) names those that do not.
+  scored. A file counts in a table only if its steps, parameters, corpus and lengths (and all of its config, where it
+  has `settings`) are those of the table's experiment; the [last section](#files) names those that do not.
 
 `python launch/reproduce.py --table=ct4 --scale=tiny --seeds=3` runs what a table lacks; `--list` shows all tables and
 their state."""
@@ -68,7 +68,8 @@ def page(results_dir: pathlib.Path, tables: Sequence[Table] | None = None) -> st
       UserError: a file cannot be used.
     """
     tables = list(TABLES.values()) if tables is None else tables
-    found, planned = Measurements(read_all(results_dir)), plans.read(results_dir)
+    planned = plans.read(results_dir)
+    found = Measurements(read_all(results_dir), planned)
     sections = [_section(table, found, planned) for table in tables]
     others = [sweeps(found.files), needle(found.files), compressors(found.files), every_file(found)]
     return '\n\n'.join([_INTRODUCTION, _contents(tables, found), *sections, *filter(None, others)]) + '\n'

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import pathlib
 import statistics
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from memjax.report.experiments import Job
@@ -46,11 +47,12 @@ def workdir(runs_dir: pathlib.Path, job: Job) -> pathlib.Path:
     return runs_dir / job.run
 
 
-def state_of(job: Job, results_dir: pathlib.Path, runs_dir: pathlib.Path) -> State:
+def state_of(job: Job, planned: Mapping[str, Plan], results_dir: pathlib.Path, runs_dir: pathlib.Path) -> State:
     """How far a job is.
 
     Args:
       job: of a table.
+      planned: name of a run -> its plan.
       results_dir: holds `runs/` with result files.
       runs_dir: holds the workdirs.
 
@@ -61,7 +63,8 @@ def state_of(job: Job, results_dir: pathlib.Path, runs_dir: pathlib.Path) -> Sta
     path = results_dir / RUNS / job.file_name
     if not path.exists():
         return State(job, UNFINISHED if step else MISSING, step)
-    reason = why_not(job, path)
+    plan = planned.get(job.experiment.run_name)
+    reason = why_not(job, path, plan and plan.parameters)
     if reason is None:
         return State(job, DONE, step)
     if reason == '':  # some values of a sweep
@@ -69,12 +72,13 @@ def state_of(job: Job, results_dir: pathlib.Path, runs_dir: pathlib.Path) -> Sta
     return State(job, OTHER, step, reason)
 
 
-def why_not(job: Job, path: pathlib.Path) -> str | None:
+def why_not(job: Job, path: pathlib.Path, parameters: int | None = None) -> str | None:
     """Why a file is not the job's result; None: it is; '': it is a part of it.
 
     Args:
       job: of a table.
       path: of a result file, under its name in the results or in a run's own `eval/`.
+      parameters: how many its model has, if somebody has planned it.
 
     Raises:
       UserError: the file is damaged.
@@ -84,7 +88,7 @@ def why_not(job: Job, path: pathlib.Path) -> str | None:
     if job.values:
         scores = tuple(score for value in job.values if (score := file.score_at(value)) is not None)
     for score in scores or file.scores[:1]:
-        reason = difference(score, file.data, job.experiment, job.swept)
+        reason = difference(score, file.data, job.experiment, job.swept, parameters)
         if reason is not None:
             return reason
     return None if len(scores) == len(job.values or (0,)) else ''
@@ -118,7 +122,7 @@ class Cost:
 
 def cost_of(
     state: State,
-    planned: dict[str, Plan],
+    planned: Mapping[str, Plan],
     results_dir: pathlib.Path,
     runs_dir: pathlib.Path,
     is_trained_before: bool = False,

@@ -44,8 +44,10 @@ class Launchers:
         experiment = next(each for each in (ONE, OTHER, FLAT, NEEDLE) if each.run_name == name)
         score = self._score_of(experiment, int(seed))
         if launcher == 'train':
-            assert command[2:5] == experiment.arguments(int(seed))[:3]
-            checkpoint(workdir, score['step'])
+            assert command[2:-2] == experiment.arguments(int(seed))
+            assert command[-1] == '--data_dir=/data'
+            if newest_step(workdir) < score['step']:
+                checkpoint(workdir, score['step'])
             return 0
         kind = {'eval': 'test', 'needle': 'needle_test', 'sweep': f'sweep_{flags.get("--what")}_test'}[launcher]
         if launcher == 'needle':
@@ -170,9 +172,14 @@ def test_an_evaluation_that_is_not_what_was_wanted_is_no_result(fill, launchers,
     assert json.loads((results_dir / 'runs' / 'demo_ct-0-test.json').read_text())['step'] == 1080
 
 
-def test_a_result_of_another_experiment_is_not_replaced(fill, put, score_of):
+def test_a_result_of_another_experiment_is_not_replaced(fill, put, score_of, results_dir):
     put('demo_ct-0-test.json', score_of(ONE, step=20))
     with pytest.raises(UserError, match=r'demo_ct-0-test\.json is of another experiment \(step 20, not 1,080\)'):
+        fill(TABLE)
+    put('demo_ct-0-test.json', score_of(ONE))
+    plan = {'parameters': 1235, 'train_tokens': 1, 'train_flops': 1, 'settings': ''}
+    (results_dir / 'plans.json').write_text(json.dumps({'plans': {'demo_ct': plan}}))
+    with pytest.raises(UserError, match='parameters 1,234, not 1,235'):
         fill(TABLE)
 
 
@@ -183,7 +190,7 @@ def test_a_table_without_rows_of_a_scale(fill):
 
 def test_the_forecast(fill, put, score_of, results_dir, tmp_path):
     plans = {
-        name: {'parameters': 10, 'train_tokens': tokens, 'train_flops': 10**6 * tokens, 'settings': ''}
+        name: {'parameters': 1234, 'train_tokens': tokens, 'train_flops': 10**6 * tokens, 'settings': ''}
         for name, tokens in (('demo_ct', 1_080_000), ('flat', 540_000))
     }
     (results_dir / 'plans.json').write_text(json.dumps({'plans': plans}))
