@@ -113,8 +113,8 @@ def difference(
 ) -> str | None:
     """Why a result is not of this experiment; None: it is.
 
-    What is compared: steps, parameters, corpus, convention and the lengths of evaluation; and every field of the config that a
-    resumed training may not change, where the file has `settings` (files that `launch/reproduce.py` collected do).
+    What is compared: steps, parameters, corpus, convention and the lengths of evaluation; and, where the file has
+    `settings` (those that `launch/reproduce.py` collects do), every field that a resumed training may not change.
 
     Args:
       score: of a result file.
