@@ -219,6 +219,8 @@ def _refuse_unknown(command: Command, argv: list[str]) -> None:
         override = _OVERRIDE.match(argument)
         if override:
             name = override['name']
+            if not command.changeable:
+                raise UserError(f'unknown flag {flag}: this command takes no config')
             if name in base_config() and name not in fields:
                 raise UserError(f'--config.{name} needs a field: --config.{name}.FIELD=VALUE')
             if name not in fields:
@@ -309,6 +311,8 @@ def _help_text(command: Command) -> str:
         flag = command.flags[name]
         default = '' if flag.default in (None, False) else f' (default: {flag.default})'
         lines += [f'  --{name}', *wrapped(f'{flag.help}{default}', initial_indent=' ' * 6, subsequent_indent=' ' * 6)]
+    if not command.changeable:
+        return '\n'.join(lines)
     lines += ['', 'What --config.NAME=VALUE may change (none unsets a field that may be unset):']
     for _, fields in itertools.groupby(flatten(base_config()), lambda name: name.rpartition('.')[0]):
         changeable = [field for field in fields if _is_among(field, command.changeable)]

@@ -245,3 +245,53 @@ def test_plan_prints_figures_as_a_table_or_as_json(launch, stand_in):
     assert ['core', '1,234,000'] in rows
     code, out, _ = launch('plan', DEMO, '--json')
     assert (code, json.loads(out)) == (0, figures)
+
+
+def test_report_writes_the_page_of_a_folder(launch, refusal, tmp_path):
+    code, out, err = launch('report', f'--results_dir={tmp_path}')
+    assert (code, out, err) == (0, f'{tmp_path / "README.md"}\n', '')
+    assert '# Results' in (tmp_path / 'README.md').read_text()
+    (tmp_path / 'runs').mkdir()
+    (tmp_path / 'runs' / 'demo_ct-0-test.json').write_text('nonsense')
+    assert 'demo_ct-0-test.json is not JSON' in refusal('report', f'--results_dir={tmp_path}')
+    (tmp_path / 'runs' / 'demo_ct-0-test.json').write_text('{"config": "demo_ct"}')
+    assert refusal('report', f'--results_dir={tmp_path}').endswith('demo_ct-0-test.json lacks the field dataset')
+    assert refusal('report', '--config.model.num_layers=3').endswith('this command takes no config')
+
+
+def test_reproduce_hands_over_table_scale_and_seeds(launch, stand_in, tmp_path):
+    calls = stand_in('memjax.report.reproduce', 'reproduce')
+    flags = ('--table=ct5', '--scale=full', '--seeds=2', '--data_dir=/d', '--config.mesh.fsdp=8', '--dry_run')
+    code, _, err = launch('reproduce', *flags, f'--results_dir={tmp_path}', '--runs_dir=/r')
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert (call['table'].id, call['scale'], call['seeds'], call['dry_run']) == ('ct5', 'full', 2, True)
+    assert (str(call['data_dir']), call['results_dir'], str(call['runs_dir'])) == ('/d', tmp_path, '/r')
+    assert call['flags'] == ['--config.mesh.fsdp=8']
+
+
+def test_reproduce_lists_the_tables(launch, tmp_path):
+    where = (f'--results_dir={tmp_path}', f'--runs_dir={tmp_path}')
+    code, out, err = launch('reproduce', '--list', '--table=txl1', *where)
+    assert (code, err) == (0, '')
+    assert out.splitlines()[0] == 'txl1  WikiText-103; Transformer-XL (arXiv 1901.02860), Table 1'
+    assert out.splitlines()[1].split() == [
+        'Transformer-XL',
+        'Standard,',
+        '151',
+        'M',
+        '24.0',
+        'full',
+        'size:',
+        'missing',
+    ]
+    assert 'ct9' in launch('reproduce', '--list', *where)[1]
+
+
+def test_reproduce_refuses_what_is_not_there(refusal):
+    assert refusal('reproduce', '--table=ct55') == '--table=ct55 is unknown; did you mean ct5?'
+    assert refusal('reproduce', '--table=ct5', '--scale=large') == '--scale=large is unknown: it is tiny or full'
+    assert refusal('reproduce', '--table=ct5', '--seeds=0') == '--seeds=0 must be at least 1'
+    assert refusal('reproduce', '--table=txl1') == 'txl1 has no tiny rows'
+    assert refusal('reproduce').startswith('--table is needed')
+    assert refusal('reproduce', '--table=ct5', '--config.model.num_layers=2').endswith('only mesh')
