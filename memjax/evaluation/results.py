@@ -86,6 +86,11 @@ def protocol_of(config: config_dict.ConfigDict) -> dict[str, Any]:
     return protocol | {'window_stride': config.eval.window_stride, 'rows': used.data.batch_size}
 
 
+def result_path(workdir: epath.PathLike, name: str) -> epath.Path:
+    """Where `write_result` puts the result of that name."""
+    return epath.Path(workdir) / 'eval' / f'{name}.json'
+
+
 def write_result(
     workdir: epath.PathLike,
     name: str,
@@ -106,7 +111,7 @@ def write_result(
     Raises:
       WorkdirError: it cannot be written.
     """
-    path = epath.Path(workdir) / 'eval' / f'{name}.json'
+    path = result_path(workdir, name)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic.write_text(path, json.dumps(result, indent=2) + '\n')

@@ -5,6 +5,7 @@ The value is to be chosen on validation and scored once on test, so a sweep stat
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from memjax.config_checks import SWEPT, check
 from memjax.errors import ConfigError
 from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import open_run
-from memjax.evaluation.results import result_of, write_result
+from memjax.evaluation.results import protocol_of, result_of, result_path, write_result
 from memjax.report.sweep_figure import draw_sweep
 
 
@@ -31,8 +32,9 @@ def sweep_run(
 ) -> dict[str, Any]:
     """Scores every target of a split once for each value, and prints a line for each as it is known.
 
-    Writes `WORKDIR/eval/sweep_WHAT_SPLIT.json` and a figure of the same name; the file is complete after each value,
-    so that what is done of a long sweep can be read.
+    Writes `WORKDIR/eval/sweep_WHAT_SPLIT.json` and a figure of the same name; the file is complete after each value.
+    What it already holds of the same checkpoint, read in the same way, is kept and not scored again: a sweep goes on
+    where it was stopped, and further values join those of an earlier one.
 
     Args:
       workdir: of the run.
@@ -53,12 +55,14 @@ def sweep_run(
     """
     configs = _configs(config, what, values)
     run, corpus = open_run(workdir, data_dir, config, step)
-    results: list[dict[str, Any]] = []
+    results = _kept(result_path(workdir, f'sweep_{what}_{split}'), what, config, run.step)
+    done = {result[what] for result in results}
     for value, changed in configs.items():
-        score = Scorer(changed).score(run.params, corpus.splits[split])
-        result = {what: value} | result_of(run, corpus, split, score, changed)
-        results.append(result)
-        print(_line(what, value, result), flush=True)
+        if value not in done:
+            score = Scorer(changed).score(run.params, corpus.splits[split])
+            results.append({what: value} | result_of(run, corpus, split, score, changed))
+        result = next(result for result in results if result[what] == value)
+        print(_line(what, value, result) + (', from before' if value in done else ''), flush=True)
         best = min(results, key=lambda result: result['nll_nats'])[what]
         sweep = {'what': what, 'split': split, 'best': best, 'results': results}
         path = write_result(workdir, f'sweep_{what}_{split}', sweep, draw_sweep)
@@ -78,6 +82,20 @@ def _configs(config: config_dict.ConfigDict, what: str, values: Sequence[int]) -
         configs[value].eval[what] = value
         check(configs[value])
     return configs
+
+
+def _kept(path: epath.Path, what: str, config: config_dict.ConfigDict, step: int) -> list[dict[str, Any]]:
+    """The results that a file of an earlier sweep holds of this checkpoint, read as this config has it."""
+
+    def is_of_now(result: dict[str, Any]) -> bool:
+        (changed,) = _configs(config, what, [result[what]]).values()
+        warmup = {'warmup': result['protocol']['warmup']}
+        return result['step'] == step and result['protocol'] == protocol_of(changed) | warmup
+
+    try:
+        return [result for result in json.loads(path.read_text())['results'] if is_of_now(result)]
+    except (FileNotFoundError, ValueError, TypeError, KeyError, ConfigError):
+        return []  # nothing that could be gone on with
 
 
 def _line(what: str, value: int, result: dict[str, Any]) -> str:

@@ -61,6 +61,33 @@ def test_what_is_done_is_in_the_file_when_a_later_value_fails(tiny_config, data_
     assert [result['warmup'] for result in held['results']] == [8]
 
 
+def test_a_sweep_goes_on_where_it_was_stopped(tiny_config, data_dir, finished, monkeypatch, capsys):
+    workdir = finished(tiny_config, data_dir)
+    from memjax.evaluation import sweep as module
+
+    scored = []
+
+    class Scorer(module.Scorer):
+        def __init__(self, config):
+            scored.append(config.eval.segment_length)
+            super().__init__(config)
+
+    monkeypatch.setattr(module, 'Scorer', Scorer)
+    first = sweep(workdir, data_dir, [8], 'segment_length')
+    capsys.readouterr()
+    both = sweep(workdir, data_dir, [4, 8], 'segment_length')
+    assert scored == [8, 4]
+    assert both['results'][0] == first['results'][0]
+    assert [result['segment_length'] for result in both['results']] == [8, 4]
+    assert [line.endswith('from before') for line in capsys.readouterr().out.splitlines()[:2]] == [False, True]
+    # Another checkpoint, or another way of reading, is scored anew.
+    sweep(workdir, data_dir, [8], 'segment_length', step=2)
+    config = load_run(workdir).config
+    config.eval.compressed_memory_length = 0
+    sweep_run(workdir, data_dir, config, 'segment_length', [8], 'validation', step=2)
+    assert scored == [8, 4, 8, 8]
+
+
 @pytest.mark.parametrize(
     ('what', 'values', 'complaint'),
     [
