@@ -21,12 +21,9 @@ from memjax.runs.workdir import writing
 from memjax.version import code_version
 
 
-def result_of(
-    run: Run, corpus: Corpus, split_name: str, score: Score, config: config_dict.ConfigDict
-) -> dict[str, Any]:
-    """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
-    split = corpus.splits[split_name]
-    result = {
+def provenance_of(run: Run, corpus: Corpus, split_name: str) -> dict[str, Any]:
+    """Which run, of which code, was measured on what: the part of a result file that no measure changes."""
+    return {
         'config': run.config.name,
         'commit': code_version(),
         'seed': run.config.training.seed,
@@ -37,7 +34,16 @@ def result_of(
         'dataset': corpus.name,
         'convention': corpus.convention,
         'split': split_name,
-        'targets': score.targets,
+    }
+
+
+def result_of(
+    run: Run, corpus: Corpus, split_name: str, score: Score, config: config_dict.ConfigDict
+) -> dict[str, Any]:
+    """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
+    split = corpus.splits[split_name]
+    result = provenance_of(run, corpus, split_name) | {
+        'targets': split.num_targets,
         'scored': score.scored,
         'nll_nats': score.nll_nats,
         'token_perplexity': math.exp(score.loss),
@@ -46,9 +52,8 @@ def result_of(
     }
     if corpus.convention in CHARACTER_CONVENTIONS:
         result['bpc'] = score.loss / math.log(2)
-    if split.words:
-        # A model of bytes reaches word perplexities beyond any float.
-        result |= {'words': split.words, 'word_perplexity': _exp(score.nll_nats / split.words)}
+    if split.words and score.scored == split.num_targets:
+        result |= {'words': split.words, 'word_perplexity': perplexity(score.nll_nats, split.words)}
     return result
 
 
@@ -97,5 +102,6 @@ def write_result(
     return path
 
 
-def _exp(exponent: float) -> float | None:
-    return math.exp(exponent) if exponent < 700 else None
+def perplexity(nll_nats: float, count: float) -> float | None:
+    """exp(nats / count); None beyond any float, where the words of a model of bytes may lead, and for a count of 0."""
+    return math.exp(nll_nats / count) if count and nll_nats / count < 700 else None
