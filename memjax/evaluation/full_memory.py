@@ -44,9 +44,10 @@ def read_with_full_memory(
 ) -> Shown:
     """Reads a text until so many sequences had a full memory, or to its end.
 
-    Rows begin with an empty memory wherever they begin, and what they read until all its levels are full is not
-    counted, nor is the cut end of a document. Losses are those that training computes, without dropout: a segment's
-    mean over its rows counts as often as rows had a full level 0 (with it, for one compressed level, the mean of all).
+    Rows begin with an empty memory wherever they begin, and what they read until it is full is not counted. For
+    attention all levels must be full, and the segment whole. Losses are those that training computes, without dropout:
+    level 0 must be full, so that a block leaves it, and a segment's mean over its rows counts by the tokens that these
+    rows read. With one compressed level and a mean of squares, this is the mean over all tokens.
 
     Args:
       config: a whole config; lengths as `eval` asks for.
@@ -71,24 +72,24 @@ def read_with_full_memory(
         return model.apply({'params': params}, memory, segment_length, method='cache') if attention else memory
 
     def read(params: Any, segment: Segment, memory: Any):
-        full_B, evicts_B = _full_rows(memory, segment)
+        whole_B, evicts_B = _full_rows(memory, segment)
         (output, memory), sown = model.apply({'params': params}, segment, memory, mutable=['intermediates'])
         if not attention:
-            return (output.stats, (full_B & evicts_B).sum(), evicts_B.sum()), memory
+            return (output.stats, evicts_B.sum(), jnp.where(evicts_B, segment.lengths_B, 0).sum()), memory
         sums_LxBxN = jnp.concatenate(_by_stack(sown['intermediates']['core'], 'attention_sum'))
-        counted_LxN = jnp.where(full_B[:, None], sums_LxBxN / segment_length, 0.0).sum(axis=1)
-        return (counted_LxN, full_B.sum(), full_B.sum()), memory
+        counted_LxN = jnp.where(whole_B[:, None], sums_LxBxN / segment_length, 0.0).sum(axis=1)
+        return (counted_LxN, whole_B.sum(), whole_B.sum()), memory
 
     read = jax.jit(read, donate_argnums=2)
     total, weight, counted = None, 0, 0
     stream = EvaluationStream(split, rows, segment_length, 0)
-    for _, (values, full, weighed) in read_all(read, params, jax.jit(empty_memory)(params), stream):
-        if not int(full):
+    for _, (values, found, weighed) in read_all(read, params, jax.jit(empty_memory)(params), stream):
+        if not int(found):
             continue
         factor = 1 if attention else int(weighed)
         values = jax.tree.map(lambda array, factor=factor: np.asarray(array, np.float64) * factor, values)
         total = values if total is None else jax.tree.map(np.add, total, values)
-        weight, counted = weight + int(weighed), counted + int(full)
+        weight, counted = weight + int(weighed), counted + int(found)
         if counted >= sequences:
             break
     if total is None:
@@ -102,15 +103,15 @@ def read_with_full_memory(
 
 
 def _full_rows(memory: Any, segment: Segment) -> tuple[jax.Array, jax.Array]:
-    """Rows whose segment is whole and whose memory is full in all levels; rows that evict a block from level 0."""
-    full_B = segment.lengths_B == segment.inputs_BxT.shape[1]
+    """Rows whose segment is whole and whose memory is full in all levels; rows with a block that leaves level 0."""
+    whole_B = segment.lengths_B == segment.inputs_BxT.shape[1]
     evicts_B = segment.lengths_B > 0
     for part in memory if isinstance(memory, tuple) else (memory,):
         levels = fifo.forget(part, segment.start_B).levels
         evicts_B &= levels[0].count_B == levels[0].length
         for level in levels:
-            full_B &= level.count_B == level.length
-    return full_B, evicts_B
+            whole_B &= level.count_B == level.length
+    return whole_B, evicts_B
 
 
 def _by_stack(sown: dict[str, Any], name: str) -> list[jax.Array]:

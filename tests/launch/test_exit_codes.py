@@ -24,7 +24,9 @@ def shell(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize('name', ['train', 'eval', 'sweep', 'sample', 'needle', 'prepare', 'convert', 'plan'])
+@pytest.mark.parametrize(
+    'name', ['train', 'eval', 'sweep', 'analyze', 'recl', 'compare', 'sample', 'needle', 'prepare', 'convert', 'plan']
+)
 def test_help_shows_an_example_and_imports_no_jax(name):
     done = shell('-X', 'importtime', f'launch/{name}.py', '--help')
     assert done.returncode == 0
