@@ -22,7 +22,7 @@ from memjax import command_line
 from memjax.config_checks import SPLITS
 from memjax.errors import UserError
 
-# What each analysis reads besides what all do. Without a default here, the analysis has one.
+# What each analysis reads besides what all do; what is not given has the default of the analysis.
 OPTIONS = {
     'documents': ('max_targets', 'resamples', 'seed'),
     'attention': ('sequences',),

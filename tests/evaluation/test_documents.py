@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
@@ -9,7 +10,7 @@ import pytest
 from memjax.data.prepare import open_corpus
 from memjax.errors import DataError
 from memjax.evaluation.beginning import beginning_of, target_tokens
-from memjax.evaluation.documents import analyze_documents, bootstrap
+from memjax.evaluation.documents import analyze_documents, bootstrap, document_sums
 from memjax.evaluation.loading import load_run
 
 
@@ -42,15 +43,25 @@ def test_documents_add_up_to_the_whole(tiny_config, data_dir, finished, texts):
     assert (workdir / 'eval' / 'documents_test.png').read_bytes().startswith(b'\x89PNG')
 
 
-def test_a_beginning_counts_what_it_holds(tiny_config, data_dir, finished, texts):
-    workdir = finished(tiny_config, data_dir)
-    found = analyze_documents(workdir, data_dir, load_run(workdir).config, 'test', max_targets=250, resamples=2)
-    assert (found['scored'], found['targets'], found['max_targets']) == (250, 285, 250)
-    assert 'words' not in found  # of the whole split
+def test_a_beginning_counts_what_it_holds(tiny_config, data_dir, texts):
+    corpus = open_corpus(tiny_config.data, data_dir)
+    whole = corpus.splits['test']
+    found, factor = document_sums(corpus, whole, beginning_of(whole, 250), np.ones(250, np.float32))
     cut = texts[2][: 250 - 206 + 1]
-    assert [document['targets'] for document in found['documents']] == [206, 0, 44]
-    assert found['documents'][2]['words'] == len(cut.split())
-    assert found['pooled']['targets'] == 250
+    assert found['targets'].tolist() == found['nll_nats'].tolist() == [206, 0, 44]
+    assert found['words'].tolist() == [len(texts[0].split()), 1, len(cut.split())]
+    assert found['bytes'].tolist() == [207, 1, 45]
+    assert factor == 1
+
+
+def test_words_are_those_that_were_counted_when_the_text_was_prepared(tiny_config, data_dir):
+    corpus = open_corpus(tiny_config.data, data_dir)
+    whole = corpus.splits['test']
+    published = dataclasses.replace(whole, words=2 * whole.words)
+    found, factor = document_sums(corpus, published, published, np.ones(285, np.float32))
+    assert (found['words'].sum(), factor) == (2 * whole.words, 2)
+    found, factor = document_sums(corpus, dataclasses.replace(whole, words=None), whole, np.ones(285, np.float32))
+    assert (found['words'], factor) == (None, None)
 
 
 def test_beginnings_of_a_split(tiny_config, data_dir):

@@ -13,6 +13,7 @@ from memjax.evaluation.beginning import beginning_of
 from memjax.evaluation.dynamic import analyze_dynamic, make_rule, score_while_training
 from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import load_run
+from memjax.models.factory import build_model, init_params
 
 
 @pytest.fixture
@@ -43,12 +44,14 @@ def test_at_a_rate_of_0_it_is_evaluation_and_the_run_stays(run, data_dir):
     assert (workdir / 'eval' / 'dynamic_test.png').read_bytes().startswith(b'\x89PNG')
 
 
-def test_an_update_changes_what_follows_and_nothing_before(run, data_dir):
-    workdir, config = run
-    params = load_run(workdir).params
+def test_an_update_changes_what_follows_and_nothing_before(tiny_config, data_dir):
+    config = tiny_config
+    config.model.update(name='transformer_xl', compressed_memory_length=0)
+    config.training.gradient_clip = 10.0
+    config.eval.batch_size = 1
+    params = jax.jit(lambda key: init_params(build_model(config.model), 8, key))(jax.random.key(0))
     kept = jax.tree.map(np.array, params)
     split = beginning_of(open_corpus(config.data, data_dir).splits['test'], 12)
-    config.training.gradient_clip = 10.0
     dynamic = score_while_training(config, params, split, make_rule(config.training, 'sgd', 0.5))
     static = Scorer(config).score(params, split, keep_tokens=True).per_token
     assert dynamic.targets.tolist() == [8, 4]

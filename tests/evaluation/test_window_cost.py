@@ -20,7 +20,8 @@ def run(tiny_config, data_dir, monkeypatch):
     tiny_config.model.update(name='transformer_xl', compressed_memory_length=0, num_layers=1)
     tiny_config.eval.batch_size = 2
     model = build_model(tiny_config.model)
-    made = Run(tiny_config, model, init_params(model, 8, jax.random.key(0)), 7, {'tokens': 1, 'seconds': 1.0})
+    params = jax.jit(lambda key: init_params(model, 8, key))(jax.random.key(0))
+    made = Run(tiny_config, model, params, 7, {'tokens': 1, 'seconds': 1.0})
     corpus = open_corpus(tiny_config.data, data_dir)
     monkeypatch.setattr(window_cost, 'open_run', lambda workdir, data_dir, config, step: (made, corpus))
     return tiny_config
