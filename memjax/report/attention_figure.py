@@ -33,6 +33,7 @@ def _draw(axes: Any, result: dict[str, Any]) -> None:
         slots = sum(each['slots'] for each in buckets if each['region'] == region)
         label = f'{region.replace("_", " ")}, {slots:,} slots'
         axes.bar(*zip(*bars, strict=True), color=_COLORS.get(region, '#c8442b'), label=label)
+    axes.set_axisbelow(True)
     axes.set_xticks(range(1, len(buckets) + 1))
     axes.set(
         title=f'{result["config"]}, {result["split"]}: {result["sequences"]:,} sequences',

@@ -27,6 +27,7 @@ def draw_compression(result: dict[str, Any], out_png: epath.PathLike) -> None:
 def _draw(axes: Any, result: dict[str, Any]) -> None:
     losses = result['loss_by_layer']
     axes.bar(range(1, len(losses) + 1), losses, color='#2f5f8f')
+    axes.set_axisbelow(True)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set(
         title=f'{result["config"]}, {result["split"]}: {result["compression"]}',
