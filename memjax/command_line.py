@@ -124,6 +124,12 @@ def config_from_workdir(flag_values: flags.FlagValues) -> config_dict.ConfigDict
         raise ConfigError(f'{path} cannot be read: {error}') from error
 
 
+def no_config(flag_values: flags.FlagValues) -> config_dict.ConfigDict:
+    """For a command that reads several runs, each with its own config."""
+    del flag_values
+    return base_config()
+
+
 def required(flag_values: flags.FlagValues, name: str) -> Any:
     """The value of a flag that the command cannot do without."""
     value = flag_values[name].value
@@ -135,6 +141,11 @@ def required(flag_values: flags.FlagValues, name: str) -> Any:
 def workdir(flag_values: flags.FlagValues) -> epath.Path:
     """The directory of a run."""
     return epath.Path(required(flag_values, 'workdir')).expanduser()
+
+
+def workdirs(flag_values: flags.FlagValues) -> list[epath.Path]:
+    """The directories of several runs, each once."""
+    return list(dict.fromkeys(epath.Path(each).expanduser() for each in required(flag_values, 'workdirs')))
 
 
 def data_dir(flag_values: flags.FlagValues) -> epath.Path:
@@ -156,6 +167,11 @@ def define_config_file(flag_values: flags.FlagValues) -> None:
 def define_workdir(flag_values: flags.FlagValues, meaning: str) -> None:
     """Defines `--workdir`."""
     flags.DEFINE_string('workdir', None, meaning, flag_values=flag_values)
+
+
+def define_workdirs(flag_values: flags.FlagValues, meaning: str) -> None:
+    """Defines `--workdirs`."""
+    flags.DEFINE_list('workdirs', None, f'{meaning}, with commas between them', flag_values=flag_values)
 
 
 def define_data_dir(flag_values: flags.FlagValues) -> None:
@@ -226,7 +242,8 @@ def _refuse_unknown(command: Command, argv: list[str]) -> None:
             if name not in fields:
                 raise UserError(f'unknown field {flag}{_nearest_field(name, fields)}')
             if not _is_among(name, command.changeable):
-                raise UserError(f'{flag} cannot be changed here, only {_listed(command.changeable)}')
+                only = f', only {_listed(command.changeable)}' if command.changeable else ''
+                raise UserError(f'{flag} cannot be changed here{only}')
         elif flag in ('--config', '-config'):
             raise UserError('--config is not taken here: this command has its config from elsewhere (see --help)')
         elif re.match('--?[^-0-9]', flag):  # not the -1 of `--config.mesh.data -1`

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -109,7 +110,7 @@ class Scorer:
         per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
         is_likeliest = np.zeros(split.num_targets, bool) if keep_tokens and self._likeliest else None
         memory = self._empty_memory(params)
-        total, scored, pending = 0.0, 0, []
+        total, scored = 0.0, 0
 
         def fetch(segment: EvaluationSegment, results: tuple[jax.Array, jax.Array | None]) -> None:
             nonlocal total, scored
@@ -122,13 +123,9 @@ class Scorer:
             if is_likeliest is not None:
                 is_likeliest[segment.target_index_BxT[is_scored]] = np.asarray(results[1])[is_scored]
 
-        for segment in itertools.islice(stream, max_segments):
-            results, memory = self._read(params, self._put(segment), memory)
-            pending.append((segment, results))
-            if len(pending) > _IN_FLIGHT:
-                fetch(*pending.pop(0))
-        for item in pending:
-            fetch(*item)
+        segments = itertools.islice(stream, max_segments)
+        for segment, results in read_all(self._read, params, memory, segments, self._put):
+            fetch(segment, results)
         seconds = time.monotonic() - began
         return Score(total, split.num_targets, scored, stream.warmup, seconds, per_token, is_likeliest)
 
@@ -137,10 +134,10 @@ class Scorer:
         return self._model.apply({'params': params}, memory, self._config.data.segment_length, method='cache')
 
     def _put(self, segment: EvaluationSegment) -> Segment:
+        if self._row_sharding is None:
+            return as_read(segment)
         arrays = segment._asdict()
         del arrays['target_index_BxT']
-        if self._row_sharding is None:
-            return Segment(**arrays)
         # Every process holds all rows, and each device takes its own.
         return Segment(
             **{
@@ -148,6 +145,41 @@ class Scorer:
                 for name, array in arrays.items()
             }
         )
+
+
+def as_read(segment: EvaluationSegment) -> Segment:
+    """What a model reads of a segment of evaluation."""
+    arrays = segment._asdict()
+    del arrays['target_index_BxT']
+    return Segment(**arrays)
+
+
+def read_all(
+    read: Callable[[Any, Segment, Any], tuple[Any, Any]],
+    params: Any,
+    memory: Any,
+    segments: Iterable[EvaluationSegment],
+    put: Callable[[EvaluationSegment], Segment] = as_read,
+) -> Iterator[tuple[EvaluationSegment, Any]]:
+    """Reads segment after segment, a few ahead of the one whose results are yielded.
+
+    Args:
+      read: (params, segment, memory) -> results on the device, memory for the next segment.
+      params: of the model.
+      memory: for the first segment.
+      segments: in the order of the text.
+      put: makes what the model reads.
+
+    Yields:
+      Each segment with its results.
+    """
+    pending: list[tuple[EvaluationSegment, Any]] = []
+    for segment in segments:
+        results, memory = read(params, put(segment), memory)
+        pending.append((segment, results))
+        if len(pending) > _IN_FLIGHT:
+            yield pending.pop(0)
+    yield from pending
 
 
 def _row_shardings(

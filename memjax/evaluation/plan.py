@@ -9,6 +9,7 @@ import jax
 from ml_collections import config_dict
 
 from memjax.evaluation.flops import count_flops
+from memjax.models.contract import LanguageModel
 from memjax.models.factory import build_model, empty_segment, init_params
 
 
@@ -41,17 +42,20 @@ def plan(config: config_dict.ConfigDict) -> dict[str, Any]:
         return output.nll_BxT.mean() + sum(output.aux.values())
 
     by_module = _parameters_by_module(params)
-    whole_memory = jax.eval_shape(lambda: model.init_memory(batch_size))
     return {
         'parameters': sum(by_module.values()),
         'parameters_by_module': by_module,
         'flops_per_token': count_flops(forward, params, segment, memory) // segment_length,
         'training_flops_per_token': count_flops(jax.grad(loss), params, segment, memory) // segment_length,
         'temporal_range': model.core.temporal_range,
-        'memory_state_bytes': sum(
-            math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(whole_memory)
-        ),
+        'memory_state_bytes': memory_state_bytes(model, batch_size),
     }
+
+
+def memory_state_bytes(model: LanguageModel, batch_size: int) -> int:
+    """Bytes of the memory of so many rows, as training carries it."""
+    memory = jax.eval_shape(lambda: model.init_memory(batch_size))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(memory))
 
 
 def _parameters_by_module(params: Any) -> dict[str, int]:

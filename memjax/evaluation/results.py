@@ -21,12 +21,9 @@ from memjax.runs.workdir import writing
 from memjax.version import code_version
 
 
-def result_of(
-    run: Run, corpus: Corpus, split_name: str, score: Score, config: config_dict.ConfigDict
-) -> dict[str, Any]:
-    """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
-    split = corpus.splits[split_name]
-    result = {
+def provenance_of(run: Run, corpus: Corpus, split_name: str) -> dict[str, Any]:
+    """Which run, of which code, was measured on what: the part of a result file that no measure changes."""
+    provenance = {
         'config': run.config.name,
         'commit': code_version(),
         'seed': run.config.training.seed,
@@ -37,7 +34,22 @@ def result_of(
         'dataset': corpus.name,
         'convention': corpus.convention,
         'split': split_name,
-        'targets': score.targets,
+    }
+    if corpus.documents is not None:
+        provenance['documents'] = corpus.documents
+    notes = {name: corpus.splits[name].note for name in ('train', split_name)}
+    if any(notes.values()):
+        provenance['texts'] = notes
+    return provenance
+
+
+def result_of(
+    run: Run, corpus: Corpus, split_name: str, score: Score, config: config_dict.ConfigDict
+) -> dict[str, Any]:
+    """What a result file holds about one score of a run (see `evaluate_run`), made with that config."""
+    split = corpus.splits[split_name]
+    result = provenance_of(run, corpus, split_name) | {
+        'targets': split.num_targets,
         'scored': score.scored,
         'nll_nats': score.nll_nats,
         'token_perplexity': math.exp(score.loss),
@@ -46,12 +58,7 @@ def result_of(
     }
     if corpus.convention in CHARACTER_CONVENTIONS:
         result['bpc'] = score.loss / math.log(2)
-    if corpus.documents is not None:
-        result['documents'] = corpus.documents
-    notes = {name: corpus.splits[name].note for name in ('train', split_name)}
-    if any(notes.values()):
-        result['texts'] = notes
-    return result | _by_words(corpus.convention, split, score)
+    return result | (_by_words(corpus.convention, split, score) if score.scored == split.num_targets else {})
 
 
 def _by_words(convention: str, split: TokenSplit, score: Score) -> dict[str, Any]:
@@ -66,8 +73,7 @@ def _by_words(convention: str, split: TokenSplit, score: Score) -> dict[str, Any
         words, unit = split.words, split.word_unit
     else:
         return {}
-    # A model of bytes reaches word perplexities beyond any float.
-    return {'words': words, 'word_unit': unit, 'word_perplexity': _exp(score.nll_nats / words) if words else None}
+    return {'words': words, 'word_unit': unit, 'word_perplexity': perplexity(score.nll_nats, words)}
 
 
 def protocol_of(config: config_dict.ConfigDict) -> dict[str, Any]:
@@ -120,5 +126,6 @@ def write_result(
     return path
 
 
-def _exp(exponent: float) -> float | None:
-    return math.exp(exponent) if exponent < 700 else None
+def perplexity(nll_nats: float, count: float) -> float | None:
+    """exp(nats / count); None beyond any float, where the words of a model of bytes may lead, and for a count of 0."""
+    return math.exp(nll_nats / count) if count and nll_nats / count < 700 else None

@@ -83,6 +83,12 @@ def holds_projections(memory: LayerMemory) -> bool:
     return isinstance(memory.slots[0], fifo.Projected)
 
 
+def attention_sum(weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array:
+    """Attention that each key got, B x N: a mean over heads and a sum over real queries."""
+    real_BxT = jnp.arange(weights_BxHxTxN.shape[2]) < lengths_B[:, None]
+    return (weights_BxHxTxN.mean(axis=1) * real_BxT[..., None]).sum(axis=1)
+
+
 class TransformerXLBlock(nn.Module):
     """One layer: attention over [memory, segment] and a feed-forward sublayer, pre- or post-norm.
 
@@ -125,6 +131,8 @@ class TransformerXLBlock(nn.Module):
     def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
         """Reads a segment.
 
+        Where the collection `intermediates` is asked for, `attention_sum` is sown there.
+
         Returns:
           The layer's output, then what the core gathers: what enters the memory (the attention's inputs B x T x D), the
           candidates for the compressed levels, and auxiliary losses.
@@ -144,8 +152,12 @@ class TransformerXLBlock(nn.Module):
         )
         usage_BxN = self.usage(weights_BxHxTxN, shared.lengths_B)
         candidates = self.compress(memory, inputs_BxTxD.shape[1], usage_BxN, shared.segments_B)
+        analysed = self.is_mutable_collection('intermediates')
+        if analysed:
+            self.sow('intermediates', 'attention_sum', attention_sum(weights_BxHxTxN, shared.lengths_B))
         aux = {}
-        if train or self.is_initializing():  # a loss may have parameters of its own
+        # A loss may have parameters of its own; slots that hold projections cannot be compared.
+        if train or self.is_initializing() or (analysed and not holds_projections(memory)):
             aux = self.auxiliary_losses(inputs_BxTxD, memory, candidates, shared)
         return x_BxTxD, (self._held(memory, 0, inputs_BxTxD, keys, values), candidates, aux)
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from ml_collections import config_dict
 
 from memjax.memory import compression, fifo, reconstruction
-from memjax.models.block import LayerMemory, Shared, TransformerXLBlock, holds_projections
+from memjax.models.block import LayerMemory, Shared, TransformerXLBlock, attention_sum, holds_projections
 from memjax.models.transformer_xl import TransformerXL
 
 
@@ -33,11 +33,8 @@ class CompressiveBlock(TransformerXLBlock):
             self.decompressors = [compression.Decompression(rate, dtype) for rate in rates]
 
     def usage(self, weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array | None:
-        """Attention that each key got, a mean over heads and a sum over real queries."""
-        if self.config.compression != 'most_used':
-            return None
-        real_BxT = jnp.arange(weights_BxHxTxN.shape[2]) < lengths_B[:, None]
-        return (weights_BxHxTxN.mean(axis=1) * real_BxT[..., None]).sum(axis=1)
+        """Attention that each key got, for a compression that goes by it."""
+        return attention_sum(weights_BxHxTxN, lengths_B) if self.config.compression == 'most_used' else None
 
     def compress(
         self, memory: LayerMemory, segment_length: int, usage_BxN: jax.Array | None, segments_B: jax.Array

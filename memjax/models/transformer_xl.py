@@ -52,7 +52,7 @@ class TransformerXL(nn.Module):
     def _stack(self, config: Any) -> nn.Module:
         """Layers of equal shape, scanned over."""
         scan = {
-            'variable_axes': {'params': 0},
+            'variable_axes': {'params': 0, 'intermediates': 0},  # the second only where an analysis asks for it
             'split_rngs': {'params': True, 'dropout': True},
             'in_axes': (0, nn.broadcast, nn.broadcast),
             'length': config.num_layers,
@@ -112,7 +112,8 @@ class TransformerXL(nn.Module):
           start_B: rows that begin a document; their memory is emptied first.
           memory: what the segment before left; in training not one that `cache` made.
           lengths_B: real tokens a row.
-          train: whether dropout acts and auxiliary losses are computed.
+          train: whether dropout acts and auxiliary losses are computed; they are computed too, unless the memory is
+            cached, where the collection `intermediates` is asked for.
 
         Returns:
           States B x T x D, the memory for the next segment, auxiliary losses (means over layers) and stats (the same

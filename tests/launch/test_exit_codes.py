@@ -25,7 +25,23 @@ def shell(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Complete
 
 
 @pytest.mark.parametrize(
-    'name', ['train', 'eval', 'sweep', 'sample', 'needle', 'prepare', 'convert', 'plan', 'reproduce', 'report']
+    'name',
+    [
+        'train',
+        'eval',
+        'sweep',
+        'analyze',
+        'recl',
+        'compare',
+        'sample',
+        'needle',
+        'prepare',
+        'convert',
+        'plan',
+        'bench',
+        'reproduce',
+        'report',
+    ],
 )
 def test_help_shows_an_example_and_imports_no_jax(name):
     done = shell('-X', 'importtime', f'launch/{name}.py', '--help')

@@ -52,6 +52,7 @@ class Reading:
     losses: list[float]  # nats of each target
     reconstruction: list[list[float]]  # by layer: squared differences by query, head and width; empty if none left
     memories: list[LayerMemory]  # for the next segment
+    shares: list[list[list[np.ndarray]]]  # by layer, query and head: of compressed memory, memory, segment up to itself
 
 
 def read_segment(
@@ -80,11 +81,12 @@ def read_segment(
     model_dim = weights['embedding'].shape[1]
     begin = 1 + max((place for slot in memories[0].memory for place in slot.places), default=-1)
     states = [weights['embedding'][token] * np.sqrt(model_dim) for token in tokens]
-    reconstruction, moved = [], []
+    reconstruction, moved, shares_by_layer = [], [], []
     for index, (layer, past) in enumerate(zip(weights['layers'], memories, strict=True)):
         inputs = [layer_norm(state, layer['attention_norm']) for state in states] if settings.norm == 'pre' else states
         here = [Slot(vector, (begin + i,)) for i, vector in enumerate(inputs)]
         attended, shares = zip(*(attend(layer, settings, past, here[: i + 1]) for i in range(len(here))), strict=True)
+        shares_by_layer.append(shares)
         old, new = (), ()
         if len(past.memory) == settings.memory_length:
             old = past.memory[:segment_length]
@@ -106,15 +108,13 @@ def read_segment(
     for state, target in zip(states, targets, strict=True):
         logits = weights['embedding'] @ state + weights['output_bias']
         losses.append(float(np.log(np.exp(logits).sum()) - logits[target]))
-    return Reading(losses, reconstruction, moved)
+    return Reading(losses, reconstruction, moved, shares_by_layer)
 
 
-def attend(
-    layer: dict, settings: Settings, past: LayerMemory, here: list[Slot]
-) -> tuple[np.ndarray, list[list[float]]]:
+def attend(layer: dict, settings: Settings, past: LayerMemory, here: list[Slot]) -> tuple[np.ndarray, list[np.ndarray]]:
     """Multi-head attention of the newest of `here` over compressed memory, memory and the segment up to itself.
 
-    Also returns each head's share for every slot of the past.
+    Also returns each head's share for every slot.
     """
     slots = [*past.compressed, *past.memory, *here]
     now = here[-1]
@@ -145,7 +145,7 @@ def attend(
         result += weighted_mean(scores, values) @ layer['output'][head]
         share = np.zeros(len(slots))
         share[seen] = softmax(scores)
-        shares.append(list(share[: len(slots) - len(here)]))
+        shares.append(share)
     return result, shares
 
 

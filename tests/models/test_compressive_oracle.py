@@ -270,3 +270,34 @@ def test_gradients_are_the_differences_of_the_reading(text, positions, norm, los
         distances[name] = abs(found - (above - below) / 2) / (1e-6 * np.linalg.norm(gradient))
     too_far = {name: value for name, value in distances.items() if not value < TOLERANCE}
     assert not too_far
+
+
+@pytest.mark.parametrize(('compression', 'positions', 'norm'), [('mean', 'slots', 'pre')])
+def test_attention_shown_to_an_analysis_is_that_of_the_reading(text, compression, positions, norm):
+    config = make_config(compression, positions, norm)
+    model, settings = build_model(config), to_settings(config)
+    params = rich_params(model)
+    weights, memories = to_weights(params), [paper.LayerMemory()] * LAYERS
+    lengths = (settings.compressed_length, settings.memory_length, T)
+
+    def read(memory, step):
+        segment = Segment(step.inputs_SxBxT, step.targets_SxBxT, jnp.ones((B, T)), step.start_SxB, step.lengths_SxB)
+        (_, memory), sown = model.apply({'params': params}, segment, memory, mutable=['intermediates'])
+        return memory, sown['intermediates']['core']['layers']['attention_sum'][0]
+
+    _, sums_SxLxBxN = jax.jit(lambda: jax.lax.scan(read, model.init_memory(B), text))()
+    for s in range(SEGMENTS):
+        tokens, targets = text.inputs_SxBxT[s, 0], text.targets_SxBxT[s, 0]
+        reading = paper.read_segment(weights, settings, memories, tokens, targets, T)
+        expected_LxN = np.zeros((LAYERS, sum(lengths)))
+        for layer, past in enumerate(memories):
+            held = (len(past.compressed), len(past.memory))
+            # Slots are right-aligned in their level.
+            columns = [lengths[0] - held[0] + i for i in range(held[0])]
+            columns += [lengths[0] + lengths[1] - held[1] + i for i in range(held[1] + T)]
+            for heads in reading.shares[layer]:
+                for share in heads:
+                    expected_LxN[layer, columns[: len(share)]] += share / len(heads)
+        assert distance(sums_SxLxBxN[s, :, 0], expected_LxN) < TOLERANCE
+        memories = reading.memories
+    assert expected_LxN.min() > 0  # all levels were full in the end
