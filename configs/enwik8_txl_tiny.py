@@ -1,7 +1,7 @@
 """Transformer-XL on enwik8, small: `enwik8_ct_tiny` without compression, at the same cost of attention.
 
 Row: a small counterpart of the Transformer-XL that arXiv 1911.05507 compares with. Its memory has as many slots as
-enwik8_ct_tiny's two together: n_m + n_cm = 240 in training and 480 in evaluation, all plain; the rest is the same.
+enwik8_ct_tiny's two together, n_m + n_cm = 240, all plain; the rest is the same.
 Reported figure: none.
 Hardware and time: 2 CPU cores, about 40 minutes of training.
 

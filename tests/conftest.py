@@ -25,10 +25,13 @@ def pytest_configure():
 
 
 @pytest.fixture(scope='session', autouse=True)
-def shared_compilations(tmp_path_factory):
+def shared_compilations(tmp_path_factory, worker_id):
     """Keeps compiled programs on disk for the session: many tests, and their subprocesses, compile the same ones."""
+    session = tmp_path_factory.getbasetemp()
+    if worker_id != 'master':
+        session = session.parent  # that of all workers
     settings = {
-        'JAX_COMPILATION_CACHE_DIR': str(tmp_path_factory.mktemp('compiled')),
+        'JAX_COMPILATION_CACHE_DIR': str(session / 'compiled'),
         'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
         'JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES': '0',
     }
