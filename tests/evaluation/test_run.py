@@ -14,7 +14,7 @@ from memjax.errors import CheckpointError, WorkdirError
 from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import load_run
 from memjax.evaluation.run import evaluate_run
-from memjax.evaluation.sampling import sample_run
+from memjax.generation.generate import sample_run
 
 FIELDS = {
     'config', 'commit', 'seed', 'step', 'parameters', 'train_tokens', 'train_seconds', 'dataset', 'convention', 'split',
@@ -75,13 +75,20 @@ def test_periodic_validation_equals_evaluation(tiny_config, data_dir, finished):
     assert line['loss'] == pytest.approx(loss, rel=1e-6)
 
 
-def test_sample_continues_with_the_length_asked_for(tiny_config, data_dir, finished):
+def test_sample_continues_a_text_or_a_file_with_the_length_asked_for(tiny_config, data_dir, finished, tmp_path):
     workdir = finished(tiny_config, data_dir)
     settings = {'length': 11, 'temperature': 1.0, 'top_k': 1, 'top_p': None, 'seed': 3}
     config = load_run(workdir).config
-    text = sample_run(workdir, data_dir, config, prompt='a lazy dog', **settings)
+
+    def sample(prompt):
+        return ''.join(piece.text for piece in sample_run(workdir, data_dir, config, prompt, **settings))
+
+    text = sample('a lazy dog')
     assert 1 <= len(text) <= 11
-    assert text == sample_run(workdir, data_dir, config, prompt='a lazy dog', **settings)
+    (tmp_path / 'prompt.txt').write_text('a lazy dog')
+    assert sample(tmp_path / 'prompt.txt') == text
+    with pytest.raises(FileNotFoundError):
+        sample(tmp_path / 'absent.txt')
 
 
 def test_directory_without_a_run_is_refused(tiny_config, data_dir, tmp_path):
