@@ -213,23 +213,20 @@ class TransformerXLBlock(nn.Module):
         """Reads one token of each row; memory is only read."""
         inputs_BxD = self._attention_input(x_BxD)
         key_BxHxK, value_BxHxK = self.attention.project(inputs_BxD)
-
-        def put(tokens: jax.Array, new: jax.Array, axis: int) -> jax.Array:
-            return jax.lax.dynamic_update_index_in_dim(tokens, new, view.place, axis)
-
-        tail = tail.replace(
-            keys_BxHxTxK=put(tail.keys_BxHxTxK, key_BxHxK, 2),
-            values_BxHxTxK=put(tail.values_BxHxTxK, value_BxHxK, 2),
-            inputs_BxTxD=None if tail.inputs_BxTxD is None else put(tail.inputs_BxTxD, inputs_BxD, 1),
-        )
-        attended_BxD, weights_BxHxP = self.attention.attend_one(
+        attended_BxD, weights_BxHxP, keys_BxHxTxK, values_BxHxTxK = self.attention.attend_one(
             inputs_BxD,
+            key_BxHxK,
+            value_BxHxK,
             tail.keys_BxHxTxK,
             tail.values_BxHxTxK,
             past,
             self.biases if self._owns_biases else biases,
             view,
         )
+        tail = tail.replace(keys_BxHxTxK=keys_BxHxTxK, values_BxHxTxK=values_BxHxTxK)
+        if tail.inputs_BxTxD is not None:
+            put = jax.lax.dynamic_update_index_in_dim
+            tail = tail.replace(inputs_BxTxD=put(tail.inputs_BxTxD, inputs_BxD, view.place, 1))
         if tail.usage_BxP is not None:
             usage_BxP = self.usage(weights_BxHxP[:, :, None], jnp.ones((x_BxD.shape[0],), jnp.int32))
             tail = tail.replace(usage_BxP=tail.usage_BxP + usage_BxP)

@@ -216,40 +216,56 @@ class RelativeAttention(nn.Module):
     def attend_one(
         self,
         x_BxD: jax.Array,
+        key_BxHxK: jax.Array,
+        value_BxHxK: jax.Array,
         keys_BxHxTxK: jax.Array,
         values_BxHxTxK: jax.Array,
         past: PastSlots,
         biases: Biases | None,
         view: OneView,
-    ) -> tuple[jax.Array, jax.Array]:
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         """Attends from one token of each row; the same numbers as for a whole segment.
 
         Args:
           x_BxD: the queries' states.
-          keys_BxHxTxK: of the segment's tokens so far, the query's own included; what follows is masked.
+          key_BxHxK: of the same tokens.
+          value_BxHxK: the same.
+          keys_BxHxTxK: of the segment's tokens before; what follows them is anything finite.
           values_BxHxTxK: the same.
           past: memory.
           biases: as for a segment.
           view: mask and place.
 
         Returns:
-          The result, B x D, and the attention weights of memory, B x H x P, float32.
+          The result, B x D, the attention weights of memory, B x H x P, float32, and the keys and values with the
+          token's own.
         """
         q_BxHxK = self._heads(x_BxD, self.query_kernel)
         q_content = q_BxHxK if biases is None else q_BxHxK + biases.u.astype(self.dtype)
         memory_BxHxP = _by_group('bgk,bgpk->bgp', q_content, past.keys, jnp.float32)
         own_BxHxT = jnp.einsum('bhk,bhtk->bht', q_content, keys_BxHxTxK, preferred_element_type=jnp.float32)
-        scores_BxHxN = jnp.concatenate([memory_BxHxP, own_BxHxT], axis=2)
-        P = memory_BxHxP.shape[2]
+        itself_BxHx1 = jnp.einsum('bhk,bhk->bh', q_content, key_BxHxK, preferred_element_type=jnp.float32)[..., None]
+        T, P = own_BxHxT.shape[2], memory_BxHxP.shape[2]
+        is_itself_T = jnp.arange(T) == view.place
+        scores_BxHxN = jnp.concatenate([memory_BxHxP, jnp.where(is_itself_T, itself_BxHx1, own_BxHxT)], axis=2)
         if past.near is not None:
-            scores_BxHxN += self._position_scores_of_one(q_BxHxK, own_BxHxT.shape[2], past, biases, view)
+            scores_BxHxN += self._position_scores_of_one(q_BxHxK, T, past, biases, view)
         scores_BxHxN = jnp.where(view.mask_BxN[:, None], scores_BxHxN * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
         weights_BxHxN = jax.nn.softmax(scores_BxHxN)
         from_memory, from_own = jnp.split(weights_BxHxN.astype(self.dtype), [P], axis=2)
+        from_itself_BxHx1 = jax.lax.dynamic_slice_in_dim(from_own, view.place, 1, axis=2)
         attended_BxHxK = _by_group('bgp,bgpk->bgk', from_memory, past.values, self.dtype)
-        attended_BxHxK += jnp.einsum('bht,bhtk->bhk', from_own, values_BxHxTxK)
+        attended_BxHxK += jnp.einsum('bht,bhtk->bhk', jnp.where(is_itself_T, 0, from_own), values_BxHxTxK)
+        attended_BxHxK += from_itself_BxHx1 * value_BxHxK
         y_BxD = jnp.einsum('bhk,hkd->bd', attended_BxHxK, self.output_kernel.astype(self.dtype))
-        return y_BxD, weights_BxHxN[..., :P]
+
+        def put(tokens_BxHxTxK: jax.Array, new_BxHxK: jax.Array) -> jax.Array:
+            # Only to depend on what was attended to, so that the tokens are read before they are written in place:
+            # without an order the compiler keeps copies of them.
+            new_BxHxK = jnp.where(jnp.isnan(attended_BxHxK), attended_BxHxK, new_BxHxK)
+            return jax.lax.dynamic_update_index_in_dim(tokens_BxHxTxK, new_BxHxK, view.place, axis=2)
+
+        return y_BxD, weights_BxHxN[..., :P], put(keys_BxHxTxK, key_BxHxK), put(values_BxHxTxK, value_BxHxK)
 
     def frozen_content(self, x_BxTxD: jax.Array, states_BxNxD: jax.Array) -> jax.Array:
         """Content-only attention of x over states, without gradient to x or to this layer's projections.

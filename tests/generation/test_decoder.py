@@ -156,14 +156,16 @@ def test_nothing_of_memorys_size_is_made_or_carried_for_a_token(variant, dtype):
 def test_nor_in_the_compiled_loop():
     traced, size = loop_of(**TXL[0], memory_length=256)
     text = traced.lower().compile().as_text()
-    bodies = set(re.findall(r' while\(.*body=%?([\w.\-]+)', text))
     passed = ('get-tuple-element(', 'parameter(', 'tuple(', 'bitcast(')
-    large = []
-    for body in bodies:
+    large, copies = [], []
+    for body in set(re.findall(r' while\(.*body=%?([\w.\-]+)', text)):
         computation = re.search(rf'^%?{re.escape(body)} .*?^}}', text, re.DOTALL | re.MULTILINE)[0]
         for line in computation.splitlines()[1:]:
             shape = re.search(r'= \w+\[([\d,]+)\]', line)
-            if shape and np.prod([int(length) for length in shape[1].split(',')]) >= size:
-                large.append(line)
+            elements = np.prod([int(length) for length in shape[1].split(',')]) if shape else 1
+            large += [line] if elements >= size else []
+            copies += [line] if ' copy(' in line and elements > VOCAB else []
     assert large  # memory is there
     assert [line for line in large if not any(name in line for name in passed)] == []
+    # The segment's own tokens are written in their place.
+    assert copies == []
