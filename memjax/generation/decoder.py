@@ -47,7 +47,9 @@ class _State:
     is_done_B: jax.Array  # bool
 
 
-def read_prompts(model: LanguageModel, params: Any, prompts: Sequence[Iterable[np.ndarray]], segment_length: int):
+def read_prompts(
+    model: LanguageModel, params: Any, prompts: Sequence[Iterable[np.ndarray]], segment_length: int
+) -> Prompts:
     """Reads whole segments of prompts, holding no more of them at a time than a segment and a piece.
 
     Args:
@@ -57,7 +59,7 @@ def read_prompts(model: LanguageModel, params: Any, prompts: Sequence[Iterable[n
       segment_length: T.
 
     Returns:
-      `Prompts`.
+      What is left to read, and the memory of the rest.
 
     Raises:
       ValueError: a prompt has no token.
