@@ -76,8 +76,9 @@ def test_a_prompt_that_is_read_once_for_several_samples():
     while not decoding.is_done_B.all():
         for row, new in enumerate(decoding.advance(2 * T)):
             drawn[row] += new.tolist()
-    (alone,) = drawn_after(built, prompts, 2 * T)
-    assert drawn == [alone.tolist()] * 3
+    expected = drawn_after(built, prompts * 3, 2 * T)
+    assert drawn == [row.tolist() for row in expected]
+    assert drawn[0] == drawn[1] == drawn[2]
 
 
 def test_no_lengths_compile_anew():
