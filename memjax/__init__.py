@@ -11,9 +11,11 @@ from typing import Any
 _HOMES = {
     'base_config': 'memjax.config',
     'build_model': 'memjax.models.factory',
+    'generate': 'memjax.generation.generate',
     'init_params': 'memjax.models.factory',
     'LanguageModel': 'memjax.models.contract',
     'load_run': 'memjax.evaluation.loading',
+    'open_corpus': 'memjax.data.prepare',
     'Output': 'memjax.models.contract',
     'plan': 'memjax.evaluation.plan',
     'Segment': 'memjax.models.contract',

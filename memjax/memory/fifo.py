@@ -9,6 +9,7 @@ Shapes: L layers, B rows, T segment, M slots of a level, D model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -85,6 +86,26 @@ def forget(memory: Memory, start_B: jax.Array) -> Memory:
     """Empties the rows that begin a new document."""
     levels = tuple(level.replace(count_B=jnp.where(start_B, 0, level.count_B)) for level in memory.levels)
     return memory.replace(levels=levels, segments_B=jnp.where(start_B, 0, memory.segments_B))
+
+
+def map_rows(function: Callable[..., jax.Array], *memories: Memory) -> Memory:
+    """Applies `function(axis, *arrays)` to the arrays of memories of equal shape, `axis` being that of the rows.
+
+    What all rows share is taken from the first.
+    """
+
+    def by_layer(*arrays: jax.Array) -> jax.Array:
+        return function(1, *arrays)
+
+    def level(*levels: Fifo) -> Fifo:
+        return Fifo(
+            slots_LxBxMxD=jax.tree.map(by_layer, *(each.slots_LxBxMxD for each in levels)),
+            count_B=function(0, *(each.count_B for each in levels)),
+            ages_LxBxM=jax.tree.map(by_layer, *(each.ages_LxBxM for each in levels)),
+        )
+
+    levels = tuple(level(*each) for each in zip(*(memory.levels for memory in memories), strict=True))
+    return memories[0].replace(levels=levels, segments_B=function(0, *(memory.segments_B for memory in memories)))
 
 
 def push(

@@ -11,7 +11,7 @@ from flax import struct
 
 from memjax.config import head_dim
 from memjax.memory import fifo
-from memjax.nn.attention import Biases, PositionTables, RelativeAttention, View
+from memjax.nn.attention import Biases, OneView, PastSlots, PositionTables, RelativeAttention, View
 from memjax.nn.feed_forward import FeedForward
 
 NORM_EPSILON = 1e-5
@@ -25,6 +25,16 @@ class LayerMemory:
     ages: tuple[jax.Array | None, ...]  # B x M each
     layer: jax.Array  # int32 scalar, which layer this is
     positions: PositionTables | None  # projected, where slots are
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return jax.tree.leaves(self.slots)[0].shape[0]
+
+    @property
+    def num_slots(self) -> int:
+        """P, of all levels."""
+        return sum(jax.tree.leaves(slots)[0].shape[1] for slots in self.slots)
 
 
 @struct.dataclass
@@ -40,15 +50,17 @@ class Shared:
 
 
 @struct.dataclass
-class LayerCache:
-    """One layer of a segment that is not finished: projected memory, then the segment's tokens so far."""
+class LayerTail:
+    """One layer's part of a segment that is not finished: its tokens so far, then anything."""
 
-    keys_BxNxHxK: jax.Array
-    values_BxNxHxK: jax.Array
-    projected: PositionTables
-    far_ages_BxC: jax.Array
-    inputs_BxTxD: jax.Array  # what will enter the memory
-    usage_BxN: jax.Array | None  # see `TransformerXLBlock.usage`, summed over the tokens so far
+    keys_BxHxTxK: jax.Array
+    values_BxHxTxK: jax.Array
+    inputs_BxTxD: jax.Array | None  # what will enter the memory; None where keys and values are all that is kept
+    usage_BxP: jax.Array | None  # see `TransformerXLBlock.usage`, summed over the tokens so far
+
+    def emptied(self) -> LayerTail:
+        """As at a segment's begin; keys, values and inputs are masked until they are written."""
+        return self.replace(usage_BxP=None if self.usage_BxP is None else jnp.zeros_like(self.usage_BxP))
 
 
 class Norm(nn.Module):
@@ -179,54 +191,65 @@ class TransformerXLBlock(nn.Module):
         return False
 
     def open(self, empty: None, memory: LayerMemory, tables: PositionTables, segment_length: int):
-        """Projects memory and positions once for the tokens of a segment to come (`empty` is the scan's carry)."""
-        past_keys, past_values = self._past(memory)
-        room = ((0, 0), (0, segment_length), (0, 0), (0, 0))
-        batch_size = past_keys.shape[0]
-        num_keys = past_keys.shape[1] + segment_length
-        cache = LayerCache(
-            keys_BxNxHxK=jnp.pad(past_keys, room),
-            values_BxNxHxK=jnp.pad(past_values, room),
-            projected=self._positions(memory, tables),
-            far_ages_BxC=self._far_ages(memory),
-            inputs_BxTxD=jnp.zeros((batch_size, segment_length, self.config.model_dim), past_keys.dtype),
-            usage_BxN=self.usage(jnp.zeros((batch_size, 1, 1, num_keys)), jnp.ones((batch_size,), jnp.int32)),
-        )
-        return empty, cache
+        """What single tokens need besides `project_memory`: positions, and a segment without a token.
 
-    def step(self, x_Bx1xD: jax.Array, cache: LayerCache, shared: Shared, length: jax.Array):
-        """Reads the token at place `length` of the open segment."""
-        inputs_Bx1xD = self._attention_input(x_Bx1xD)
-        key, value = self.attention.project(inputs_Bx1xD)
-        T = cache.inputs_BxTxD.shape[1]
-        place = cache.keys_BxNxHxK.shape[1] - T + length
-        put = jax.lax.dynamic_update_slice_in_dim
-        cache = cache.replace(
-            keys_BxNxHxK=put(cache.keys_BxNxHxK, key, place, axis=1),
-            values_BxNxHxK=put(cache.values_BxNxHxK, value, place, axis=1),
-            inputs_BxTxD=put(cache.inputs_BxTxD, inputs_Bx1xD, length, axis=1),
-        )
-        x_Bx1xD, weights_BxHx1xN = self._after_inputs(
-            x_Bx1xD,
-            inputs_Bx1xD,
-            cache.keys_BxNxHxK,
-            cache.values_BxNxHxK,
-            cache.projected,
-            cache.far_ages_BxC,
-            shared,
-            False,
-        )
-        usage_BxN = self.usage(weights_BxHx1xN, shared.lengths_B)
-        if usage_BxN is not None:
-            cache = cache.replace(usage_BxN=cache.usage_BxN + usage_BxN)
-        return x_Bx1xD, cache
+        Args:
+          empty: the scan's carry.
+          memory: of the layer.
+          tables: of positions.
+          segment_length: T.
 
-    def close(self, empty: None, memory: LayerMemory, cache: LayerCache, segments_B: jax.Array):
-        """What enters the memory and the candidates for the compressed levels, once the open segment is full."""
-        T = cache.inputs_BxTxD.shape[1]
-        keys, values = cache.keys_BxNxHxK[:, -T:], cache.values_BxNxHxK[:, -T:]
-        held = self._held(memory, 0, cache.inputs_BxTxD, keys, values)
-        return empty, (held, self.compress(memory, T, cache.usage_BxN, segments_B))
+        Returns:
+          The carry, projected positions, H x N x K, and the segment.
+        """
+        B, P = memory.batch_size, memory.num_slots
+        shape_BxHxTxK = (B, self.config.num_heads, segment_length, head_dim(self.config))
+        dtype = jnp.dtype(self.config.dtype)
+        keeps_states = not holds_projections(memory) or self.keeps_states(0)
+        tail = LayerTail(
+            keys_BxHxTxK=jnp.zeros(shape_BxHxTxK, dtype),
+            values_BxHxTxK=jnp.zeros(shape_BxHxTxK, dtype),
+            inputs_BxTxD=jnp.zeros((B, segment_length, self.config.model_dim), dtype) if keeps_states else None,
+            usage_BxP=self.usage(jnp.zeros((B, 1, 1, P)), jnp.ones((B,), jnp.int32)),
+        )
+        return empty, (jax.tree.map(lambda table: table.swapaxes(0, 1), self._positions(memory, tables)), tail)
+
+    def project_memory(self, empty: None, memory: LayerMemory):
+        """Keys and values of memory's slots, B x H x P x K, and the ages of the compressed ones (after the carry)."""
+        keys, values = self._past(memory)
+        return empty, (keys.swapaxes(1, 2), values.swapaxes(1, 2), self._far_ages(memory))
+
+    def extend(
+        self, x_BxD: jax.Array, past: PastSlots, tail: LayerTail, biases: Biases | None, view: OneView
+    ) -> tuple[jax.Array, LayerTail]:
+        """Reads one token of each row; memory is only read."""
+        inputs_BxD = self._attention_input(x_BxD)
+        key_BxHxK, value_BxHxK = self.attention.project(inputs_BxD)
+        attended_BxD, weights_BxHxP, keys_BxHxTxK, values_BxHxTxK = self.attention.attend_one(
+            inputs_BxD,
+            key_BxHxK,
+            value_BxHxK,
+            tail.keys_BxHxTxK,
+            tail.values_BxHxTxK,
+            past,
+            self.biases if self._owns_biases else biases,
+            view,
+        )
+        tail = tail.replace(keys_BxHxTxK=keys_BxHxTxK, values_BxHxTxK=values_BxHxTxK)
+        if tail.inputs_BxTxD is not None:
+            put = jax.lax.dynamic_update_index_in_dim
+            tail = tail.replace(inputs_BxTxD=put(tail.inputs_BxTxD, inputs_BxD, view.place, 1))
+        if tail.usage_BxP is not None:
+            usage_BxP = self.usage(weights_BxHxP[:, :, None], jnp.ones((x_BxD.shape[0],), jnp.int32))
+            tail = tail.replace(usage_BxP=tail.usage_BxP + usage_BxP)
+        return self._after_attention(x_BxD, attended_BxD, False), tail
+
+    def close(self, empty: None, memory: LayerMemory, tail: LayerTail, segments_B: jax.Array):
+        """What enters the memory and the candidates for the compressed levels, once the segment is full."""
+        T = tail.keys_BxHxTxK.shape[2]
+        keys, values = tail.keys_BxHxTxK.swapaxes(1, 2), tail.values_BxHxTxK.swapaxes(1, 2)
+        held = self._held(memory, 0, tail.inputs_BxTxD, keys, values)
+        return empty, (held, self.compress(memory, T, tail.usage_BxP, segments_B))
 
     def usage(self, weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array | None:
         """What compression wants to know of how much each key was attended to, B x N; Transformer-XL nothing."""
@@ -281,14 +304,17 @@ class TransformerXLBlock(nn.Module):
 
     def _far_ages(self, memory: LayerMemory) -> jax.Array:
         """Doubled ages of all compressed slots, oldest level first, B x C (C = 0 without any)."""
-        ages = [jnp.zeros((jax.tree.leaves(memory.slots)[0].shape[0], 0), jnp.int32), *memory.ages[:0:-1]]
+        ages = [jnp.zeros((memory.batch_size, 0), jnp.int32), *memory.ages[:0:-1]]
         return jnp.concatenate(ages, axis=1)
 
     def _after_inputs(self, x, inputs, keys, values, projected, far_ages_BxC, shared: Shared, train: bool):
         biases = self.biases if self._owns_biases else shared.biases
         attended, weights = self.attention(inputs, keys, values, projected, far_ages_BxC, biases, shared.view, train)
+        return self._after_attention(x, attended, train), weights
+
+    def _after_attention(self, x: jax.Array, attended: jax.Array, train: bool) -> jax.Array:
         x = x + self.dropout(attended, deterministic=not train)
         if self.config.norm == 'pre':
-            return x + self.feed_forward(self.feed_forward_norm(x), train), weights
+            return x + self.feed_forward(self.feed_forward_norm(x), train)
         x = self.attention_norm(x)
-        return self.feed_forward_norm(x + self.feed_forward(x, train)), weights
+        return self.feed_forward_norm(x + self.feed_forward(x, train))

@@ -3,7 +3,10 @@
     core.init_memory(batch_size) -> Memory
     core(x_BxTxD, start_B, memory, lengths_B, train) -> y_BxTxD, Memory, aux, stats
     core.cache(memory, segment_length) -> Memory, projected for fixed parameters
-    core.open(memory, segment_length) -> OpenSegment;  core.step(x_Bx1xD, state) -> y_Bx1xD, OpenSegment
+    core.open(memory, segment_length) -> OpenSegment(past, tail)
+    core.extend(x_BxD, past, tail) -> y_BxD, tail
+    core.close(OpenSegment) -> OpenSegment, once tail.is_full: memory has moved
+    core.map_rows(function(axis, *arrays), *memories) -> Memory
     LanguageModel(embed, core, head)(segment, memory, train) -> Output, Memory
 
 Memory is explicit: what comes out of one segment goes into the next, in training, evaluation, sampling and checkpoints
@@ -12,12 +15,14 @@ alike. Shapes: B rows, T segment, D model, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from flax import linen as nn
 from flax import struct
 
+from memjax.models.open_segment import OpenSegment
 from memjax.nn.embeddings import negative_log_likelihood
 
 # Tokens that a row of evaluation reads before its part where memory has no length, unless `eval.warmup` says otherwise.
@@ -94,12 +99,15 @@ class LanguageModel(nn.Module):
         """
         return self.core.cache(memory, segment_length)
 
-    def open(self, memory: Any, segment_length: int) -> Any:
-        """Begins a segment of `segment_length` tokens that `step` will read one by one."""
+    def open(self, memory: Any, segment_length: int) -> OpenSegment:
+        """Begins a segment of `segment_length` tokens in every row, to be read token by token.
+
+        Parameters must not change until the text is read: what comes of them is kept in `past`.
+        """
         return self.core.open(memory, segment_length)
 
-    def step(self, tokens_B: jax.Array, state: Any) -> tuple[jax.Array, Any]:
-        """Reads one token of each row.
+    def step(self, tokens_B: jax.Array, state: OpenSegment) -> tuple[jax.Array, OpenSegment]:
+        """Reads one token of each row; one that fills the segment moves the memory and begins the next segment.
 
         Args:
           tokens_B: int32.
@@ -108,5 +116,29 @@ class LanguageModel(nn.Module):
         Returns:
           Logits of the token after, B x V, float32, and the next state. They equal the segmentwise forward's.
         """
-        y_Bx1xD, state = self.core.step(self.embed(tokens_B[:, None], False), state)
-        return self.head(y_Bx1xD, self.embed.tied())[:, 0], state
+        logits_BxV, tail = self.extend(tokens_B, state.past, state.tail)
+        state = state.replace(tail=tail)
+        close, keep = (lambda model, state: model.close(state)), (lambda model, state: state)
+        return logits_BxV, nn.cond(tail.is_full, close, keep, self, state)
+
+    def extend(self, tokens_B: jax.Array, past: Any, tail: Any) -> tuple[jax.Array, Any]:
+        """As `step` within a segment: for loops over tokens, which carry the tail and leave the past as it is.
+
+        Args:
+          tokens_B: int32.
+          past: of the `OpenSegment`.
+          tail: of the `OpenSegment` or the call before; once `tail.is_full`, `close` comes first.
+
+        Returns:
+          Logits of the token after, B x V, float32, and the tail with these tokens.
+        """
+        y_BxD, tail = self.core.extend(self.embed(tokens_B[:, None], False)[:, 0], past, tail)
+        return self.head(y_BxD[:, None], self.embed.tied())[:, 0], tail
+
+    def close(self, state: OpenSegment) -> OpenSegment:
+        """Moves the memory at the end of a segment, and begins the next one."""
+        return self.core.close(state)
+
+    def map_rows(self, function: Callable[..., jax.Array], *memories: Any) -> Any:
+        """Applies `function(axis, *arrays)` to the arrays of memories, `axis` being that of the rows; no parameters."""
+        return self.core.map_rows(function, *memories)

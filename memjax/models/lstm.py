@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from flax import linen as nn
 from flax import struct
 
 from memjax.models.contract import RECURRENT_WARMUP
+from memjax.models.open_segment import OpenSegment
 
 
 @struct.dataclass
@@ -21,10 +23,15 @@ class LSTMMemory:
 
 
 @struct.dataclass
-class OpenLSTM:
-    """A segment that is being read: an LSTM needs no more than its memory."""
+class LSTMTail:
+    """A segment that is being read: an LSTM needs no more than its memory, and a segment's end is no event to it."""
 
     memory: LSTMMemory
+
+    @property
+    def is_full(self) -> jax.Array:
+        """Never."""
+        return jnp.zeros((), bool)
 
 
 class LSTM(nn.Module):
@@ -78,18 +85,27 @@ class LSTM(nn.Module):
         del segment_length
         return memory
 
-    def open(self, memory: LSTMMemory, segment_length: int) -> OpenLSTM:
-        """Begins a segment that `step` reads token by token."""
-        del segment_length
-        return OpenLSTM(memory)
+    def map_rows(self, function: Callable[..., jax.Array], *memories: LSTMMemory) -> LSTMMemory:
+        """See `fifo.map_rows`."""
+        return jax.tree.map(lambda *states: function(1, *states), *memories)
 
-    def step(self, x_Bx1xD: jax.Array, state: OpenLSTM) -> tuple[jax.Array, OpenLSTM]:
-        """Reads one token."""
-        x_BxD, carries = x_Bx1xD[:, 0], []
-        for layer, carry in zip(self.layers, self._carries(state.memory), strict=True):
+    def open(self, memory: LSTMMemory, segment_length: int) -> OpenSegment:
+        """Begins a segment that is read token by token; there is no past but what its memory says."""
+        del segment_length
+        return OpenSegment(None, LSTMTail(memory))
+
+    def extend(self, x_BxD: jax.Array, past: None, tail: LSTMTail) -> tuple[jax.Array, LSTMTail]:
+        """Reads one token of each row."""
+        del past
+        carries = []
+        for layer, carry in zip(self.layers, self._carries(tail.memory), strict=True):
             carry, x_BxD = layer.cell(carry, x_BxD)
             carries.append(carry)
-        return x_BxD[:, None], OpenLSTM(_stacked(carries))
+        return x_BxD, LSTMTail(_stacked(carries))
+
+    def close(self, state: OpenSegment) -> OpenSegment:
+        """The same: there is no segment that could be full."""
+        return state
 
     def _carries(self, memory: LSTMMemory) -> list[tuple[jax.Array, jax.Array]]:
         return list(zip(memory.cell_LxBxD, memory.hidden_LxBxD, strict=True))

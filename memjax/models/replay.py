@@ -11,33 +11,44 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from memjax.models.open_segment import OpenSegment
+
 
 @struct.dataclass
-class ReplayedSegment:
+class ReplayedTail:
     """A segment that is not finished."""
 
-    memory: Any
-    inputs_BxTxD: jax.Array  # the states read so far, then zeros
+    inputs_BxTxD: jax.Array  # the states read so far, then anything
     length: jax.Array  # int32 scalar, how many
+
+    @property
+    def is_full(self) -> jax.Array:
+        """Whether the segment is at its end."""
+        return self.length == self.inputs_BxTxD.shape[1]
 
 
 class Replay:
-    """`open` and `step` for a core whose output at a token depends on no later one."""
+    """`open`, `extend` and `close` for a core whose output at a token depends on no later one; past = memory."""
 
-    def open(self, memory: Any, segment_length: int) -> ReplayedSegment:
-        """Begins a segment that `step` reads token by token."""
+    def open(self, memory: Any, segment_length: int) -> OpenSegment:
+        """Begins a segment that is read token by token."""
         shape = (self.batch_size(memory), segment_length, self.config.model_dim)
         inputs_BxTxD = jnp.zeros(shape, jnp.dtype(self.config.dtype))
-        return ReplayedSegment(memory, inputs_BxTxD, jnp.zeros((), jnp.int32))
+        return OpenSegment(memory, ReplayedTail(inputs_BxTxD, jnp.zeros((), jnp.int32)))
 
-    def step(self, x_Bx1xD: jax.Array, state: ReplayedSegment) -> tuple[jax.Array, ReplayedSegment]:
-        """Reads one token; the one that fills the segment moves the memory and begins the next segment."""
-        B, T = state.inputs_BxTxD.shape[:2]
-        place = state.length
-        inputs_BxTxD = jax.lax.dynamic_update_slice_in_dim(state.inputs_BxTxD, x_Bx1xD, place, axis=1)
-        lengths_B = jnp.full((B,), T, jnp.int32)
-        y_BxTxD, memory, _, _ = self(inputs_BxTxD, jnp.zeros((B,), bool), state.memory, lengths_B, False)
-        full = place + 1 == T
-        memory = jax.tree.map(lambda new, old: jnp.where(full, new, old), memory, state.memory)
-        state = ReplayedSegment(memory, inputs_BxTxD, jnp.where(full, 0, place + 1))
-        return jax.lax.dynamic_slice_in_dim(y_BxTxD, place, 1, axis=1), state
+    def extend(self, x_BxD: jax.Array, past: Any, tail: ReplayedTail) -> tuple[jax.Array, ReplayedTail]:
+        """Reads one token of each row."""
+        inputs_BxTxD = jax.lax.dynamic_update_index_in_dim(tail.inputs_BxTxD, x_BxD, tail.length, axis=1)
+        y_BxTxD, _ = self._replayed(inputs_BxTxD, past)
+        y_BxD = jax.lax.dynamic_index_in_dim(y_BxTxD, tail.length, axis=1, keepdims=False)
+        return y_BxD, ReplayedTail(inputs_BxTxD, tail.length + 1)
+
+    def close(self, state: OpenSegment) -> OpenSegment:
+        """Moves the memory at the end of a segment, and begins the next one."""
+        _, memory = self._replayed(state.tail.inputs_BxTxD, state.past)
+        return OpenSegment(memory, state.tail.replace(length=jnp.zeros_like(state.tail.length)))
+
+    def _replayed(self, inputs_BxTxD: jax.Array, memory: Any) -> tuple[jax.Array, Any]:
+        B, T = inputs_BxTxD.shape[:2]
+        y_BxTxD, memory, _, _ = self(inputs_BxTxD, jnp.zeros((B,), bool), memory, jnp.full((B,), T), False)
+        return y_BxTxD, memory

@@ -7,6 +7,8 @@ earlier segments of the same step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -57,6 +59,14 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
     def batch_size(self, memory: RecurrentMemory) -> int:
         """B."""
         return memory.is_empty_B.shape[0]
+
+    def map_rows(self, function: Callable[..., jax.Array], *memories: RecurrentMemory) -> RecurrentMemory:
+        """See `fifo.map_rows`."""
+        return RecurrentMemory(
+            cached=super().map_rows(function, *(memory.cached for memory in memories)),
+            written_BxMxD=function(0, *(memory.written_BxMxD for memory in memories)),
+            is_empty_B=function(0, *(memory.is_empty_B for memory in memories)),
+        )
 
     def cache(self, memory: RecurrentMemory, segment_length: int) -> RecurrentMemory:
         """See `TransformerXL.cache`; a segment has memory tokens at both ends."""

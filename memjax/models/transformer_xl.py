@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -11,21 +12,40 @@ from flax import linen as nn
 from flax import struct
 
 from memjax.memory import fifo
-from memjax.models.block import LayerCache, LayerMemory, Norm, Shared, TransformerXLBlock, make_biases
+from memjax.models.block import LayerMemory, LayerTail, Norm, Shared, TransformerXLBlock, make_biases
+from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
-from memjax.nn.attention import PositionTables, View, position_tables
+from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
 
 # One, or one for each stack of layers.
 Memory = fifo.Memory | tuple[fifo.Memory, ...]
 
 
 @struct.dataclass
-class OpenSegment:
-    """A segment that is being read token by token; memory moves when it is full."""
+class Past:
+    """What the tokens of a segment read and do not change."""
 
     memory: Memory
-    caches: tuple[LayerCache, ...]  # of each stack, with a leading axis L
-    length: jax.Array  # int32 scalar, tokens read so far
+    slots: tuple[PastSlots, ...]  # a layer each
+    params: tuple[Any, ...]  # the same
+
+
+@struct.dataclass
+class Tail:
+    """The tokens of a segment so far."""
+
+    layers: tuple[LayerTail, ...]
+    length: jax.Array  # int32 scalar, how many
+
+    @property
+    def is_full(self) -> jax.Array:
+        """Whether the segment is at its end."""
+        return self.length == self.segment_length
+
+    @property
+    def segment_length(self) -> int:
+        """T."""
+        return self.layers[0].keys_BxHxTxK.shape[2]
 
 
 class TransformerXL(nn.Module):
@@ -60,9 +80,13 @@ class TransformerXL(nn.Module):
         }
         # `train` and `segment_length` are Python values: static to remat, passed through by the scan.
         block = nn.remat(self.block, prevent_cse=False, static_argnums=(4,)) if config.remat else self.block
-        close = {**scan, 'in_axes': (0, 0, nn.broadcast)}
-        cache = {**scan, 'in_axes': (0, nn.broadcast)}
-        methods = {'__call__': scan, 'cache': cache, 'open': scan, 'step': scan, 'close': close}
+        methods = {
+            '__call__': scan,
+            'cache': {**scan, 'in_axes': (0, nn.broadcast)},
+            'open': scan,
+            'project_memory': {**scan, 'in_axes': 0},
+            'close': {**scan, 'in_axes': (0, 0, nn.broadcast)},
+        }
         return nn.scan(block, methods=methods)(config)
 
     @property
@@ -138,7 +162,7 @@ class TransformerXL(nn.Module):
         T, gathered = x_BxTxD.shape[1], []
         x_BxTxD = self._placed(x_BxTxD, jnp.arange(T), train)
         for stack, part, memory, by_layer in self._stacks(memories):
-            shared = self._shared(part, memory, T, lengths_B, None, train)
+            shared = self._shared(part, memory, T, lengths_B, train)
             x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
             gathered.append(from_layers)
         return self._finish(x_BxTxD, train), gathered
@@ -160,40 +184,64 @@ class TransformerXL(nn.Module):
         return _join(cached)
 
     def open(self, memory: Memory, segment_length: int) -> OpenSegment:
-        """Begins a segment that `step` reads token by token.
+        """Begins a segment that is read token by token.
 
         Args:
           memory: as the segment should see it (use `memory.fifo.forget` where a document begins).
           segment_length: T, after which memory moves.
         """
-        caches = [
-            stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)[1]
-            for stack, part, _, by_layer in self._stacks(_split(memory))
-        ]
-        return OpenSegment(memory=memory, caches=tuple(caches), length=jnp.zeros((), jnp.int32))
+        params, tables, tails = [], [], []
+        for stack, part, _, by_layer in self._stacks(_split(memory)):
+            _, opened = stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)
+            for projected, tail in _unstacked(opened, part.num_layers):
+                tables.append({'near': _groups(projected.near, 0), 'far': _groups(projected.far, 0)})
+                tails.append(tail)
+            params += _unstacked(stack.variables['params'], part.num_layers)
+        slots = [PastSlots(**past, **table) for past, table in zip(self._past_slots(memory), tables, strict=True)]
+        tail = Tail(layers=tuple(tails), length=jnp.zeros((), jnp.int32))
+        return OpenSegment(Past(memory, tuple(slots), tuple(params)), tail)
 
-    def step(self, x_Bx1xD: jax.Array, state: OpenSegment) -> tuple[jax.Array, OpenSegment]:
-        """Reads one token; the one that fills the segment moves the memory and begins the next segment."""
-        segment_length = state.caches[0].inputs_BxTxD.shape[2]
-        lengths_B = jnp.ones((x_Bx1xD.shape[0],), jnp.int32)
-        x_Bx1xD = self._placed(x_Bx1xD, state.length[None], False)
-        caches = []
-        for (stack, part, memory, _), cache in zip(self._stacks(_split(state.memory)), state.caches, strict=True):
-            shared = self._shared(part, memory, segment_length, lengths_B, state.length, False)
-            x_Bx1xD, cache = stack.step(x_Bx1xD, cache, shared, state.length)
-            caches.append(cache)
-        state = state.replace(caches=tuple(caches), length=state.length + 1)
+    def extend(self, x_BxD: jax.Array, past: Past, tail: Tail) -> tuple[jax.Array, Tail]:
+        """Reads one token of each row; a full segment must be closed before."""
+        x_BxD = self._placed(x_BxD[:, None], tail.length[None], False)[:, 0]
+        biases = self.biases if self._shares_biases else None
+        layers, each_layer = [], zip(past.params, past.slots, tail.layers, strict=True)
+        for part, memory in zip(self.parts, _split(past.memory), strict=True):
+            mask_BxN = self._mask(memory, tail.segment_length, tail.length[None])[:, 0]
+            view = OneView(mask_BxN=mask_BxN, place=tail.length)
+            # Not scanned over: a scan would copy each layer's part of memory for every token.
+            for params, slots, layer in itertools.islice(each_layer, part.num_layers):
+                block = self.block(part, parent=None)
+                x_BxD, layer = block.apply({'params': params}, x_BxD, slots, layer, biases, view, method='extend')
+                layers.append(layer)
+        return self._finish(x_BxD, False), Tail(tuple(layers), tail.length + 1)
 
-        def close(core: TransformerXL, state: OpenSegment) -> OpenSegment:
-            pushed = []
-            stacks = core._stacks(_split(state.memory))
-            for (stack, _, memory, by_layer), cache in zip(stacks, state.caches, strict=True):
-                _, (held, candidates) = stack.close(None, by_layer, cache, memory.segments_B)
-                pushed.append(fifo.push(memory, held, candidates))
-            return core.open(_join(pushed), segment_length)
+    def close(self, state: OpenSegment) -> OpenSegment:
+        """Moves the memory at the end of a segment, and begins the next one."""
+        past, tail = state.past, state.tail
+        memories, each_layer = [], iter(tail.layers)
+        for stack, part, memory, by_layer in self._stacks(_split(past.memory)):
+            layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *itertools.islice(each_layer, part.num_layers))
+            _, (held, candidates) = stack.close(None, by_layer, layers, memory.segments_B)
+            memories.append(fifo.push(memory, held, candidates))
+        memory = _join(memories)
+        slots = [old.replace(**new) for old, new in zip(past.slots, self._past_slots(memory), strict=True)]
+        tail = Tail(layers=tuple(layer.emptied() for layer in tail.layers), length=jnp.zeros_like(tail.length))
+        return OpenSegment(past.replace(memory=memory, slots=tuple(slots)), tail)
 
-        state = nn.cond(state.length == segment_length, close, lambda core, state: state, self, state)
-        return self._finish(x_Bx1xD, False), state
+    def _past_slots(self, memory: Memory) -> list[dict[str, Any]]:
+        """Of each layer, those fields of `PastSlots` that depend on the memory."""
+        slots = []
+        for stack, part, _, by_layer in self._stacks(_split(memory)):
+            _, projected = stack.project_memory(None, by_layer)
+            for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in _unstacked(projected, part.num_layers):
+                keys, values = _groups(keys_BxHxPxK, 1), _groups(values_BxHxPxK, 1)
+                slots.append({'keys': keys, 'values': values, 'far_ages_BxC': far_ages_BxC})
+        return slots
+
+    def map_rows(self, function: Callable[..., jax.Array], *memories: Memory) -> Memory:
+        """See `fifo.map_rows`."""
+        return _join(fifo.map_rows(function, *each) for each in zip(*map(_split, memories), strict=True))
 
     def _stacks(self, memories: Sequence[fifo.Memory]) -> Iterator[tuple[Any, Any, fifo.Memory, LayerMemory]]:
         """Each stack with its model section, its memory, and the memory as its layers read it."""
@@ -241,36 +289,44 @@ class TransformerXL(nn.Module):
             return tables
         return jax.tree.map(lambda table: self.dropout(table, deterministic=not train), tables)
 
-    def _shared(
-        self,
-        part: Any,
-        memory: fifo.Memory,
-        segment_length: int,
-        lengths_B: jax.Array,
-        place: jax.Array | None,
-        train: bool,
-    ) -> Shared:
-        """What a whole segment (`place` None) or its token at `place` sees in one stack."""
-        places = jnp.arange(segment_length) if place is None else place[None]
-        past = sum(level.length for level in memory.levels)
-        distance_TxN = past + places[:, None] - jnp.arange(past + segment_length)
-        visible_TxN = distance_TxN >= 0
-        if self.config.same_length:
-            visible_TxN &= distance_TxN < past
-        valid = [level.valid_BxM() for level in memory.levels[::-1]]
-        valid_BxN = jnp.concatenate([*valid, jnp.ones((lengths_B.shape[0], segment_length), bool)], axis=1)
+    def _shared(self, part: Any, memory: fifo.Memory, segment_length: int, lengths_B: jax.Array, train: bool) -> Shared:
+        """What a segment sees in one stack."""
+        places = jnp.arange(segment_length)
         return Shared(
             tables=self._tables(part, segment_length, train),
             biases=self.biases if self._shares_biases else None,
-            view=View(
-                mask_BxTxN=visible_TxN & valid_BxN[:, None],
-                ages_at=places,
-                offset=None if place is None else segment_length - 1 - place,
-            ),
+            view=View(mask_BxTxN=self._mask(memory, segment_length, places), ages_at=places),
             full_KxB=jnp.cumprod(jnp.stack([level.count_B == level.length for level in memory.levels]), axis=0) > 0,
             segments_B=memory.segments_B,
             lengths_B=lengths_B,
         )
+
+    def _mask(self, memory: fifo.Memory, segment_length: int, places_Q: jax.Array) -> jax.Array:
+        """Which of memory's slots and the segment's tokens the tokens at some places may see, B x Q x N."""
+        past = sum(level.length for level in memory.levels)
+        distance_QxN = past + places_Q[:, None] - jnp.arange(past + segment_length)
+        visible_QxN = distance_QxN >= 0
+        if self.config.same_length:
+            visible_QxN &= distance_QxN < past
+        valid_BxP = jnp.concatenate([level.valid_BxM() for level in memory.levels[::-1]], axis=1)
+        valid_BxN = jnp.pad(valid_BxP, ((0, 0), (0, segment_length)), constant_values=True)
+        return visible_QxN & valid_BxN[:, None]
+
+
+def _unstacked(tree: Any, count: int) -> list[Any]:
+    """Layers apart."""
+    return [jax.tree.map(lambda leaf, at=at: leaf[at], tree) for at in range(count)]
+
+
+def _groups(array: jax.Array | None, axis: int) -> tuple[jax.Array, ...] | None:
+    """Heads in the groups in which single queries are multiplied with them.
+
+    On a CPU each head by itself: there a product of a matrix and a vector is faster than a batch of them.
+    """
+    if array is None:
+        return None
+    groups = array.shape[axis] if jax.default_backend() == 'cpu' else 1
+    return tuple(jnp.split(array, groups, axis=axis))
 
 
 def _split(memory: Memory) -> tuple[fifo.Memory, ...]:

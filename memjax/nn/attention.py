@@ -52,7 +52,25 @@ class View:
 
     mask_BxTxN: jax.Array  # True: query may attend to key
     ages_at: jax.Array  # T places of the queries in the segment
-    offset: jax.Array | None  # see positions.distance_scores
+
+
+@struct.dataclass
+class PastSlots:
+    """What a single query reads of memory: arrays of a group of heads each, G heads, so that none is cut again."""
+
+    keys: tuple[jax.Array, ...]  # B x G x P x K, oldest first, the compressed ones before the others
+    values: tuple[jax.Array, ...]
+    near: tuple[jax.Array, ...] | None  # G x N x K, see PositionTables
+    far: tuple[jax.Array, ...] | None
+    far_ages_BxC: jax.Array  # doubled, for scheme `time`
+
+
+@struct.dataclass
+class OneView:
+    """What each row's single query may see, and where it stands: at the same place of its segment in all rows."""
+
+    mask_BxN: jax.Array  # of memory's slots, then the segment's
+    place: jax.Array  # int32 scalar
 
 
 def position_tables(
@@ -195,6 +213,60 @@ class RelativeAttention(nn.Module):
         attended_BxTxHxK = jnp.einsum('bhtn,bnhk->bthk', dropped_BxHxTxN, values_BxNxHxK)
         return jnp.einsum('bthk,hkd->btd', attended_BxTxHxK, self.output_kernel.astype(self.dtype)), weights_BxHxTxN
 
+    def attend_one(
+        self,
+        x_BxD: jax.Array,
+        key_BxHxK: jax.Array,
+        value_BxHxK: jax.Array,
+        keys_BxHxTxK: jax.Array,
+        values_BxHxTxK: jax.Array,
+        past: PastSlots,
+        biases: Biases | None,
+        view: OneView,
+    ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        """Attends from one token of each row; the same numbers as for a whole segment.
+
+        Args:
+          x_BxD: the queries' states.
+          key_BxHxK: of the same tokens.
+          value_BxHxK: the same.
+          keys_BxHxTxK: of the segment's tokens before; what follows them is anything finite.
+          values_BxHxTxK: the same.
+          past: memory.
+          biases: as for a segment.
+          view: mask and place.
+
+        Returns:
+          The result, B x D, the attention weights of memory, B x H x P, float32, and the keys and values with the
+          token's own.
+        """
+        q_BxHxK = self._heads(x_BxD, self.query_kernel)
+        q_content = q_BxHxK if biases is None else q_BxHxK + biases.u.astype(self.dtype)
+        memory_BxHxP = _by_group('bgk,bgpk->bgp', q_content, past.keys, jnp.float32)
+        own_BxHxT = jnp.einsum('bhk,bhtk->bht', q_content, keys_BxHxTxK, preferred_element_type=jnp.float32)
+        itself_BxHx1 = jnp.einsum('bhk,bhk->bh', q_content, key_BxHxK, preferred_element_type=jnp.float32)[..., None]
+        T, P = own_BxHxT.shape[2], memory_BxHxP.shape[2]
+        is_itself_T = jnp.arange(T) == view.place
+        scores_BxHxN = jnp.concatenate([memory_BxHxP, jnp.where(is_itself_T, itself_BxHx1, own_BxHxT)], axis=2)
+        if past.near is not None:
+            scores_BxHxN += self._position_scores_of_one(q_BxHxK, T, past, biases, view)
+        scores_BxHxN = jnp.where(view.mask_BxN[:, None], scores_BxHxN * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
+        weights_BxHxN = jax.nn.softmax(scores_BxHxN)
+        from_memory, from_own = jnp.split(weights_BxHxN.astype(self.dtype), [P], axis=2)
+        from_itself_BxHx1 = jax.lax.dynamic_slice_in_dim(from_own, view.place, 1, axis=2)
+        attended_BxHxK = _by_group('bgp,bgpk->bgk', from_memory, past.values, self.dtype)
+        attended_BxHxK += jnp.einsum('bht,bhtk->bhk', jnp.where(is_itself_T, 0, from_own), values_BxHxTxK)
+        attended_BxHxK += from_itself_BxHx1 * value_BxHxK
+        y_BxD = jnp.einsum('bhk,hkd->bd', attended_BxHxK, self.output_kernel.astype(self.dtype))
+
+        def put(tokens_BxHxTxK: jax.Array, new_BxHxK: jax.Array) -> jax.Array:
+            # Only to depend on what was attended to, so that the tokens are read before they are written in place:
+            # without an order the compiler keeps copies of them.
+            new_BxHxK = jnp.where(jnp.isnan(attended_BxHxK), attended_BxHxK, new_BxHxK)
+            return jax.lax.dynamic_update_index_in_dim(tokens_BxHxTxK, new_BxHxK, view.place, axis=2)
+
+        return y_BxD, weights_BxHxN[..., :P], put(keys_BxHxTxK, key_BxHxK), put(values_BxHxTxK, value_BxHxK)
+
     def frozen_content(self, x_BxTxD: jax.Array, states_BxNxD: jax.Array) -> jax.Array:
         """Content-only attention of x over states, without gradient to x or to this layer's projections.
 
@@ -211,7 +283,7 @@ class RelativeAttention(nn.Module):
         )
 
     def _position_scores(self, q_BxTxHxK, q_position_BxTxHxK, projected, far_ages_BxC, biases, view) -> jax.Array:
-        scores_BxHxTxN = positions.distance_scores(q_position_BxTxHxK, projected.near, view.offset)
+        scores_BxHxTxN = positions.distance_scores(q_position_BxTxHxK, projected.near)
         if projected.far is None:
             return scores_BxHxTxN
         far_BxHxTxC = self._far_scores(q_BxTxHxK, projected.far, far_ages_BxC, biases, view)
@@ -223,8 +295,33 @@ class RelativeAttention(nn.Module):
                 q_BxTxHxK + biases.v.astype(self.dtype), far_table, far_ages_BxC, view.ages_at
             )
         # The table spans the compressed slots and a segment right after them; only the slots' columns exist.
-        scores = positions.distance_scores(q_BxTxHxK + biases.far_v.astype(self.dtype), far_table, view.offset)
+        scores = positions.distance_scores(q_BxTxHxK + biases.far_v.astype(self.dtype), far_table)
         return scores[..., : far_ages_BxC.shape[1]]
+
+    def _position_scores_of_one(self, q_BxHxK, T, past, biases, view) -> jax.Array:
+        q_position = q_BxHxK if biases is None else q_BxHxK + biases.v.astype(self.dtype)
+        near_BxHxN = _by_group('bgk,gnk->bgn', q_position, past.near, jnp.float32)
+        near_BxHxN = positions.scores_at_place(near_BxHxN, T, view.place)
+        if past.far is None:
+            return near_BxHxN
+        if self.scheme == 'time':
+            far_BxHxR = _by_group('bgk,grk->bgr', q_position, past.far, jnp.float32)
+            rows_BxC = jnp.minimum(past.far_ages_BxC + 2 * view.place, far_BxHxR.shape[2] - 1)
+            far_BxHxC = jnp.take_along_axis(far_BxHxR, rows_BxC[:, None], axis=2)
+        else:
+            far_BxHxN = _by_group('bgk,gnk->bgn', q_BxHxK + biases.far_v.astype(self.dtype), past.far, jnp.float32)
+            far_BxHxC = positions.scores_at_place(far_BxHxN, T, view.place)[..., : past.far_ages_BxC.shape[1]]
+        return jnp.concatenate([far_BxHxC, near_BxHxN], axis=2)
 
     def _heads(self, x: jax.Array, kernel_DxHxK: jax.Array) -> jax.Array:
         return jnp.einsum('...d,dhk->...hk', x.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
+
+
+def _by_group(products: str, x_BxHx: jax.Array, arrays: tuple[jax.Array, ...], dtype: jnp.dtype) -> jax.Array:
+    """An einsum of every group's heads of x with its array, laid side by side again."""
+    parts = jnp.split(x_BxHx, len(arrays), axis=1)
+    results = [
+        jnp.einsum(products, part, array, preferred_element_type=dtype)
+        for part, array in zip(parts, arrays, strict=True)
+    ]
+    return jnp.concatenate(results, axis=1)

@@ -35,27 +35,35 @@ def descending_distances(num_keys: int) -> jax.Array:
     return jnp.arange(num_keys - 1, -1, -1)
 
 
-def distance_scores(q_BxTxHxK: jax.Array, table_NxHxK: jax.Array, offset: jax.Array | None) -> jax.Array:
+def distance_scores(q_BxTxHxK: jax.Array, table_NxHxK: jax.Array) -> jax.Array:
     """Scores of each query with the encoding of its distance to each of N keys.
 
     Query i of a segment is at distance (N - T) + i - j from key j, T being the segment's length.
 
     Args:
-      q_BxTxHxK: queries; the whole segment, or one of its tokens if `offset` is given.
+      q_BxTxHxK: queries of a whole segment.
       table_NxHxK: projected encodings of the distances N - 1, .., 0.
-      offset: the place in the segment of the one query, counted from the segment's *end* (its last token: 0); None:
-        the queries are the whole segment.
 
     Returns:
       B x H x T x N, float32. Entries of keys after the query are arbitrary and must be masked.
     """
-    N = table_NxHxK.shape[0]
-    if offset is None:
-        scores = jnp.einsum('bthk,nhk->bhtn', q_BxTxHxK, table_NxHxK, preferred_element_type=jnp.float32)
-        return _relative_shift(scores)
-    # Key j needs row (offset + j); rows past the last are distances of later tokens, which the mask hides.
-    rows_N = jnp.minimum(offset + jnp.arange(N), N - 1)
-    return jnp.einsum('bthk,nhk->bhtn', q_BxTxHxK, table_NxHxK[rows_N], preferred_element_type=jnp.float32)
+    scores = jnp.einsum('bthk,nhk->bhtn', q_BxTxHxK, table_NxHxK, preferred_element_type=jnp.float32)
+    return _relative_shift(scores)
+
+
+def scores_at_place(scores_BxHxN: jax.Array, segment_length: int, place: jax.Array) -> jax.Array:
+    """What `distance_scores` does for the one query at a place of the segment, given its scores with every row.
+
+    Args:
+      scores_BxHxN: with the encodings of the distances N - 1, .., 0.
+      segment_length: T.
+      place: int32 scalar, 0 to T - 1.
+
+    Returns:
+      B x H x N, a column for each key. Entries of keys after the query are zero and must be masked.
+    """
+    padded = jnp.pad(scores_BxHxN, ((0, 0), (0, 0), (0, segment_length - 1)))
+    return jax.lax.dynamic_slice_in_dim(padded, segment_length - 1 - place, scores_BxHxN.shape[2], axis=2)
 
 
 def _relative_shift(scores_BxHxTxN: jax.Array) -> jax.Array:

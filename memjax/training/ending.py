@@ -10,7 +10,7 @@ from ml_collections import config_dict
 
 from memjax.evaluation.results import protocol_of
 from memjax.evaluation.run import evaluate_run
-from memjax.evaluation.sampling import sample_run
+from memjax.generation.generate import sample_run
 from memjax.report.loss_figure import draw_loss
 from memjax.runs.checkpoint import Checkpoints
 from memjax.runs.metrics import METRICS_FILE
@@ -38,7 +38,7 @@ def end_of_training(config: config_dict.ConfigDict, workdir: epath.Path, data_di
         evaluate_run(workdir, data_dir, config, split)
     if config.sample.after_training:
         sample = config.sample
-        text = sample_run(
+        pieces = sample_run(
             workdir,
             data_dir,
             config,
@@ -49,7 +49,7 @@ def end_of_training(config: config_dict.ConfigDict, workdir: epath.Path, data_di
             sample.top_p,
             config.training.seed,
         )
-        print(f'\n{sample.prompt}|{text}')
+        print(f'\n{sample.prompt}|', *(piece.text for piece in pieces), sep='')
 
 
 def _is_evaluated(config: config_dict.ConfigDict, workdir: epath.Path, split: str) -> bool:

@@ -16,8 +16,8 @@ from memjax.evaluation.convert import convert_run, read_tensors
 from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import load_run
 from memjax.evaluation.run import evaluate_run
-from memjax.evaluation.sampling import sample_run
 from memjax.evaluation.sweep import sweep_run
+from memjax.generation.generate import sample_run
 from memjax.models.factory import build_model, init_params
 from memjax.models.transfo_xl import to_tensors
 from memjax.training.loop import train
@@ -61,7 +61,7 @@ def test_a_converted_model_is_evaluated_swept_sampled_and_trained_on(
     assert (
         sweep_run(workdir, data_dir, config, 'memory_length', [8], 'validation')['results'][0]['bpc'] == result['bpc']
     )
-    assert sample_run(workdir, data_dir, config, 'the', 3, 1.0, None, None, 0)
+    assert list(sample_run(workdir, data_dir, config, 'the', 3, 1.0, None, None, 0))
 
     config.training.init_from = str(workdir)
     train(config, tmp_path / 'further', data_dir)

@@ -16,9 +16,10 @@ from memjax.data.tokenizers import SymbolTokenizer
 from memjax.errors import CheckpointError, WorkdirError
 from memjax.evaluation.likelihood import Score, Scorer
 from memjax.evaluation.loading import check_tokenizer, load_run
-from memjax.evaluation.run import _by_words, evaluate_run
-from memjax.evaluation.sampling import sample_run
+from memjax.evaluation.results import _by_words
+from memjax.evaluation.run import evaluate_run
 from memjax.evaluation.sweep import sweep_run
+from memjax.generation.generate import sample_run
 from memjax.training.loop import train
 
 FIELDS = {
@@ -80,26 +81,33 @@ def test_periodic_validation_equals_evaluation(tiny_config, data_dir, finished):
     assert line['loss'] == pytest.approx(loss, rel=1e-6)
 
 
-def test_sample_continues_with_the_length_asked_for(tiny_config, data_dir, finished):
+def test_sample_continues_a_text_or_a_file_with_the_length_asked_for(tiny_config, data_dir, finished, tmp_path):
     workdir = finished(tiny_config, data_dir)
     settings = {'length': 11, 'temperature': 1.0, 'top_k': 1, 'top_p': None, 'seed': 3}
     config = load_run(workdir).config
-    text = sample_run(workdir, data_dir, config, prompt='a lazy dog', **settings)
+
+    def sample(prompt):
+        return ''.join(piece.text for piece in sample_run(workdir, data_dir, config, prompt, **settings))
+
+    text = sample('a lazy dog')
     assert 1 <= len(text) <= 11
-    assert text == sample_run(workdir, data_dir, config, prompt='a lazy dog', **settings)
+    (tmp_path / 'prompt.txt').write_text('a lazy dog')
+    assert sample(tmp_path / 'prompt.txt') == text
+    with pytest.raises(FileNotFoundError):
+        sample(tmp_path / 'absent.txt')
 
 
 def test_another_vocabulary_is_refused_in_one_line(tiny_config, data_dir, finished, monkeypatch):
     workdir = finished(tiny_config, data_dir)
     config = load_run(workdir).config
     other = dataclasses.replace(open_corpus(config.data, data_dir), tokenizer=SymbolTokenizer(range(256)))
-    for module in ('evaluation.run', 'evaluation.sampling', 'evaluation.sweep', 'training.loop'):
+    for module in ('evaluation.loading', 'generation.generate', 'training.loop'):
         monkeypatch.setattr(f'memjax.{module}.open_corpus', lambda *_: other)
     longer = config.copy_and_resolve_references()
     longer.training.num_steps += 1
     for attempt in (
         lambda: evaluate_run(workdir, data_dir, config, 'test'),
-        lambda: sample_run(workdir, data_dir, config, 'a', 1, 1.0, None, None, 0),
+        lambda: next(sample_run(workdir, data_dir, config, 'a', 1, 1.0, None, None, 0)),
         lambda: sweep_run(workdir, data_dir, config, 'memory_length', [8], 'test'),
         lambda: train(longer, workdir, data_dir),
     ):

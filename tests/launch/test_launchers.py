@@ -148,8 +148,12 @@ def test_a_config_json_that_is_no_text_is_refused_by_name(refusal, workdir):
     assert refusal('eval', f'--workdir={workdir}', '--split=test').startswith(f'{workdir}/config.json cannot be read')
 
 
+def piece(row, text, is_last):
+    return types.SimpleNamespace(row=row, text=text, is_last=is_last)
+
+
 def test_sample_takes_from_the_config_what_no_flag_sets(launch, stand_in, workdir):
-    calls = stand_in('memjax.evaluation.sampling', 'sample_run', result='and it was so')
+    calls = stand_in('memjax.generation.generate', 'sample_run', [piece(0, 'and it ', False), piece(0, 'was so', True)])
     code, out, err = launch(
         'sample', f'--workdir={workdir}', '--prompt=Let there be', '--top_k=5', '--seed=3', '--step=best'
     )
@@ -160,6 +164,17 @@ def test_sample_takes_from_the_config_what_no_flag_sets(launch, stand_in, workdi
         'prompt': 'Let there be', 'length': 256, 'temperature': 0.7, 'top_k': 5, 'top_p': 0.98, 'seed': 3,
         'step': 'best',
     }  # fmt: skip
+    assert (call['stop'], call['num_samples']) == (None, 1)
+
+
+def test_sample_prints_several_one_after_the_other(launch, stand_in, workdir):
+    pieces = [piece(1, 'and ', False), piece(0, 'it ', False), piece(1, 'so', True), piece(0, 'was', True)]
+    calls = stand_in('memjax.generation.generate', 'sample_run', pieces)
+    code, out, err = launch('sample', f'--workdir={workdir}', '--prompt_file=f.txt', '--num_samples=2', '--stop=.')
+    assert (code, err) == (0, '')
+    assert out == '--- sample 1 of 2 ---\nit was\n--- sample 2 of 2 ---\nand so\n'
+    (call,) = calls
+    assert (call['prompt'], call['num_samples'], call['stop']) == (epath.Path('f.txt'), 2, '.')
 
 
 def test_sample_refuses_settings_out_of_range(refusal, workdir):
@@ -170,6 +185,9 @@ def test_sample_refuses_settings_out_of_range(refusal, workdir):
     assert refusal('sample', run, '--top_p=1.5') == 'sample.top_p=1.5 must be above 0 and at most 1'
     assert '--seed=-1' in refusal('sample', run, '--seed=-1')
     assert "'long'" in refusal('sample', run, '--length=long')
+    assert '--num_samples=0' in refusal('sample', run, '--num_samples=0')
+    assert '--stop is an empty string' in refusal('sample', run, '--stop=')
+    assert 'both given' in refusal('sample', run, '--prompt=a', '--prompt_file=b')
 
 
 def test_prepare_hands_over_corpus_and_source(launch, stand_in):

@@ -3,9 +3,10 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny_models import CT, FEW, OTHERS, TXL, T, Tiny, cut, each, levels_of, text, tiny
+from tiny_models import CT, CT_MORE, FEW, OTHERS, RECURRENT, TXL, T, Tiny, cut, each, levels_of, text, tiny
 
 from memjax.memory import fifo
+from memjax.models import transformer_xl
 
 SEGMENTS = 8  # enough for a compressed memory that overflows
 CLOSE = {'rtol': 1e-5, 'atol': 1e-5}
@@ -63,3 +64,23 @@ def test_goes_on_from_a_memory_where_one_row_begins_a_document(variant):
     _, memory = built.read_text(segments[:5])
     memory = fifo.forget(memory, jnp.array([False, True]))
     np.testing.assert_allclose(read_by_token(built, tokens[:, 5 * T :], memory), expected[:, 5 * T :], **CLOSE)
+
+
+def test_heads_apart_or_together_is_one(monkeypatch):
+    built = tiny(**CT[4])
+    tokens = text(2, 3 * T)
+    expected = read_by_token(built, tokens, built.model.init_memory(2))
+    # As where a batch of products is one.
+    monkeypatch.setattr(transformer_xl, '_groups', lambda array, axis: None if array is None else (array,))
+    together = Tiny(built.model, built.params)
+    np.testing.assert_allclose(read_by_token(together, tokens, built.model.init_memory(2)), expected, **CLOSE)
+
+
+@each([CT[0]], [TXL[0], CT_MORE[1], RECURRENT[0]])
+def test_in_bfloat16_as_near_as_its_rounding(variant):
+    built = tiny(**variant, dtype='bfloat16')
+    tokens = text(2, SEGMENTS * T)
+    expected, _ = built.read_text(cut(tokens))
+    np.testing.assert_allclose(
+        read_by_token(built, tokens, built.model.init_memory(2)), expected, rtol=0.05, atol=0.05 * expected.std()
+    )
