@@ -7,6 +7,7 @@ import re
 import jax
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 from tiny_models import CT, CT_MORE, ENCODED, RECURRENT, TXL, VOCAB, T, cut, each, model_of, tiny
 
 from memjax.generation import decoder
@@ -111,7 +112,8 @@ def test_prompts_are_held_a_piece_at_a_time():
 def loop_of(**overrides):
     """The loop over tokens of a model with a long memory, traced, and the size of one head's slots of one row."""
     model = model_of(**overrides)
-    params = jax.eval_shape(lambda: tiny(**overrides).params)
+    # Not made within the trace: it is kept for other tests.
+    params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tiny(**overrides).params)
     memory = jax.eval_shape(lambda p: decoder._empty_memory(model, p, 2, T), params)
     opened = jax.eval_shape(lambda p, m: decoder._open(model, p, m, T), params, memory)
     state = jax.eval_shape(
@@ -134,7 +136,7 @@ def loop_of(**overrides):
 def equations(jaxpr):
     for equation in jaxpr.eqns:
         yield equation
-        for inner in jax.core.jaxprs_in_params(equation.params):
+        for inner in jaxprs_in_params(equation.params):
             yield from equations(inner)
 
 
@@ -148,11 +150,10 @@ def test_nothing_of_memorys_size_is_made_or_carried_for_a_token(variant, dtype):
     made = list(equations(loop.params['body_jaxpr'].jaxpr))
     # No projection of memory, no copy of it, no cut of a table.
     assert all(var.aval.size < size for equation in made for var in equation.outvars)
-    # Memory is multiplied with queries and weights, once for each head and use.
+    # Keys and values of memory are there, and multiplied with queries and weights head by head.
     reads = [e for e in made if e.primitive.name == 'dot_general' and any(v.aval.size >= size for v in e.invars)]
-    tables = 2 if variant is TXL[0] else 3  # of near positions; separate ones of compressed slots
     layers, heads = 2, 2
-    assert len(reads) >= layers * heads * tables
+    assert len(reads) >= 2 * layers * heads
 
 
 def test_nor_in_the_compiled_loop():

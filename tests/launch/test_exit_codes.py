@@ -24,6 +24,9 @@ def shell(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Complete
     )
 
 
+WITHOUT_CONFIG = ('recl', 'compare', 'bench', 'report')
+
+
 @pytest.mark.parametrize(
     'name',
     [
@@ -47,7 +50,7 @@ def test_help_shows_an_example_and_imports_no_jax(name):
     done = shell('-X', 'importtime', f'launch/{name}.py', '--help')
     assert done.returncode == 0
     assert f'python launch/{name}.py --' in done.stdout
-    assert ('--config.NAME=VALUE' in done.stdout) == (name != 'report')
+    assert ('--config.NAME=VALUE' in done.stdout) == (name not in WITHOUT_CONFIG)
     imported = {line.rpartition('|')[2].strip() for line in done.stderr.splitlines()}
     assert 'memjax.command_line' in imported
     assert not imported & {'jax', 'jaxlib', 'flax', 'tensorflow', 'tensorflow_datasets', 'matplotlib'}

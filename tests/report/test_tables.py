@@ -7,7 +7,7 @@ import re
 import pytest
 
 from memjax import config_checks
-from memjax.config import flatten, from_file
+from memjax.config import evaluation_config, flatten, from_file
 from memjax.errors import UserError
 from memjax.report import tables
 from memjax.report.experiments import MEASURES, SCALES, Experiment, Row, Table, settings
@@ -119,13 +119,12 @@ def test_the_rows_of_table_5_are_alike_in_all_but_their_compression():
 def test_controls_of_enwik8_cost_and_reach_as_much_as_the_compressive_transformer():
     rows = {scale: [row.experiment(scale) for row in TABLES['ct4'].rows] for scale in SCALES}
     for compressive, _, cost, reach in rows.values():
-        compressive, cost, reach = (flatten(each.load()) for each in (compressive, cost, reach))
-        rate = compressive['model.compression_rate']
-        for section in ('model', 'eval'):
-            memory = compressive[f'{section}.memory_length'] or compressive['model.memory_length']
-            compressed = compressive[f'{section}.compressed_memory_length']
-            assert cost[f'{section}.memory_length'] == memory + compressed
-            assert reach[f'{section}.memory_length'] == memory + rate * compressed
+        configs = [each.load() for each in (compressive, cost, reach)]
+        for trained in (lambda config: config, evaluation_config):
+            compressive, cost, reach = (trained(config).model for config in configs)
+            memory, compressed = compressive.memory_length, compressive.compressed_memory_length
+            assert cost.memory_length == memory + compressed
+            assert reach.memory_length == memory + compressive.compression_rate * compressed
 
 
 def test_jobs_of_a_table():
