@@ -17,8 +17,12 @@ import numpy as np
 
 from memjax.benchmark.work import Work
 from memjax.config import base_config
+from memjax.generation import decoder
+from memjax.generation.drawing import Drawing, row_keys
 from memjax.models.contract import LanguageModel, Segment
 from memjax.models.factory import build_model, init_params
+
+_UNBOUNDED = 1 << 30
 
 
 def model_of(work: Work) -> LanguageModel:
@@ -81,6 +85,26 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
     return run
 
 
+@functools.cache
+def _decoding(work: Work) -> Callable[[int], Any]:
+    """A function that makes so many tokens of each row; memory is full when this returns."""
+    model = model_of(work)
+    params = jax.jit(lambda key: init_params(model, work.segment_length, key))(jax.random.key(0))
+    length = model.core.span + work.segment_length + 1
+    prompts = np.random.default_rng(0).integers(work.vocab_size, size=(work.batch_size, length), dtype=np.int32)
+    read = decoder.read_prompts(model, params, [[prompt] for prompt in prompts], work.segment_length)
+    decoding = decoder.Decoding(model, params, read, Drawing(top_k=1), row_keys(0, range(work.batch_size)))
+
+    def run(count: int) -> int:
+        made = 0
+        while made < count:
+            made += len(decoding.advance(_UNBOUNDED, min(decoder.CHUNK, count - made))[0])
+        return made
+
+    run(work.segment_length)  # once through the end of a segment: everything is compiled
+    return run
+
+
 def _memory_bytes(work: Work) -> int:
     memory = jax.eval_shape(lambda: model_of(work).init_memory(work.batch_size))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(memory))
@@ -91,7 +115,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if request['kind'] == 'versions':
         return {'jax': jax.__version__, 'flax': flax.__version__}
     work = Work(**request)
-    run = {'evaluate': _evaluation}[work.kind](dataclasses.replace(work, count=0))
+    run = {'evaluate': _evaluation, 'decode': _decoding}[work.kind](dataclasses.replace(work, count=0))
     begin = time.perf_counter()
     run(work.count)
     seconds = time.perf_counter() - begin

@@ -132,5 +132,7 @@ def test_our_side_does_the_work_it_is_asked_for():
     # Two layers, two rows, eight slots of width 8 in float32; the rest are a few counts.
     states = 2 * 2 * 8 * 8 * 4
     assert states < done['bytes'] < states + 32
+    decoded = answer({**request, 'kind': 'decode', 'count': 5})
+    assert decoded['tokens'] == 2 * 5
     compressed = answer({**request, 'compressed_memory_length': 4, 'compression_rate': 2})
     assert compressed['bytes'] > done['bytes'] + states // 2 - 1
