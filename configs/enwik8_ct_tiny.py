@@ -5,7 +5,7 @@ looks back n_m + c n_cm = 528 bytes. Its partner at equal cost of attention is `
 model it is evaluated with the memory that it was trained with: on validation more slots did not help
 (`results/README.md`, sweeps).
 Reported figure: none.
-Hardware and time: 2 CPU cores, about 40 minutes of training.
+Hardware and time: one CPU core, about an hour of training.
 
   python launch/prepare.py --dataset=enwik8
   python launch/train.py --config=configs/enwik8_ct_tiny.py

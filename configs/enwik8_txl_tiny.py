@@ -3,7 +3,7 @@
 Row: a small counterpart of the Transformer-XL that arXiv 1911.05507 compares with. Its memory has as many slots as
 enwik8_ct_tiny's two together, n_m + n_cm = 240, all plain; the rest is the same.
 Reported figure: none.
-Hardware and time: 2 CPU cores, about 40 minutes of training.
+Hardware and time: one CPU core, about an hour of training.
 
   python launch/prepare.py --dataset=enwik8
   python launch/train.py --config=configs/enwik8_txl_tiny.py

@@ -3,7 +3,7 @@
 Row: none; the control that readers of arXiv 1911.05507 ask for. Its memory reaches as far as enwik8_ct_tiny's two
 together: n_m + c n_cm = 528 slots, all plain. The rest is the same, the cost is not.
 Reported figure: none.
-Hardware and time: 2 CPU cores, about an hour of training.
+Hardware and time: one CPU core, about an hour and a half of training.
 
   python launch/prepare.py --dataset=enwik8
   python launch/train.py --config=configs/enwik8_txl_tiny_range.py
