@@ -1,4 +1,7 @@
-"""Hugging Face's TransfoXL (transformers 4.35.2), as a system that `work.py` describes, in its own environment."""
+"""Hugging Face's TransfoXL (transformers 4.35.2), as a system that `work.py` describes, in its own environment.
+
+Its libraries are imported where they are used: this project's own environment has none of them.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ import json
 import sys
 import time
 
-import torch
-from transformers import TransfoXLConfig, TransfoXLLMHeadModel
-
 
 @functools.cache
 def build(shape):
     """A model of random weights with that memory, and mems that are full of random states."""
+    import torch
+    from transformers import TransfoXLConfig, TransfoXLLMHeadModel
+
     fields = dict(shape)
     model = TransfoXLLMHeadModel(
         TransfoXLConfig(
@@ -40,6 +43,8 @@ def build(shape):
 
 def evaluate(model, mems, request):
     """The losses of segments that follow one another."""
+    import torch
+
     shape = (request['batch_size'], request['segment_length'])
     segments = [torch.randint(request['vocab_size'], shape) for _ in range(8)]
     for index in range(request['count']):
@@ -50,6 +55,8 @@ def evaluate(model, mems, request):
 
 def decode(model, mems, request):
     """One token after another, each the likeliest."""
+    import torch
+
     tokens = torch.zeros((request['batch_size'], 1), dtype=torch.long)
     for _ in range(request['count']):
         output = model(tokens, mems=mems)
@@ -60,6 +67,8 @@ def decode(model, mems, request):
 
 def answer(request):
     """Does what a request says."""
+    import torch
+
     if request['kind'] == 'versions':
         return {name: importlib.metadata.version(name) for name in ('torch', 'transformers')}
     fields = ('vocab_size', 'model_dim', 'num_heads', 'mlp_dim', 'num_layers', 'memory_length', 'batch_size')
