@@ -89,18 +89,22 @@ class Worker:
         """
         self.name = name
         counts = {key: str(threads) for key in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS')}
-        cores = sorted(os.sched_getaffinity(0))[:threads]
+        cores = os.sched_getaffinity(0)
         # A pipe that nobody reads would stop it when full.
         self._complaints = tempfile.TemporaryFile('w+')  # noqa: SIM115
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-            env={**os.environ, **counts, 'JAX_PLATFORMS': 'cpu', 'PYTHONWARNINGS': 'ignore'},
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
-        )
+        # Inherited by the process, for which no Python need run between fork and exec.
+        os.sched_setaffinity(0, sorted(cores)[:threads])
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._complaints,
+                text=True,
+                env={**os.environ, **counts, 'JAX_PLATFORMS': 'cpu', 'PYTHONWARNINGS': 'ignore'},
+            )
+        finally:
+            os.sched_setaffinity(0, cores)
 
     def __enter__(self) -> Worker:
         return self
