@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import lzma
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from etils import epath
 
@@ -18,7 +19,10 @@ from memjax.data.download import download, download_sdist
 from memjax.errors import DataError
 
 _DOWNLOADABLE = ('http://', 'https://', 'ftp://', 'file://')
-_BROKEN = (gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, NotImplementedError)
+# What unpacking raises for an archive that is broken, or packed in a way that Python cannot unpack.
+BROKEN = (
+    gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, NotImplementedError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Packed:
         try:
             with contextlib.ExitStack() as stack:
                 yield self._unpack(stack, stack.enter_context(path.open('rb')), origin)
-        except _BROKEN as error:
+        except BROKEN as error:
             raise DataError(f'{origin} is a broken archive: {error}') from error
 
     def _unpack(self, stack: contextlib.ExitStack, file: BinaryIO, origin: str) -> BinaryIO:
@@ -97,7 +101,7 @@ class Packed:
             archive = stack.enter_context(zipfile.ZipFile(file))
             if self.name not in archive.namelist():
                 raise DataError(f'{origin} is a .zip without a member {self.name}')
-            return stack.enter_context(archive.open(self.name))
+            return stack.enter_context(open_member(archive, self.name))
         if magic != b'\x1f\x8b':
             return file
         text = stack.enter_context(gzip.GzipFile(fileobj=file))
@@ -110,6 +114,17 @@ class Packed:
             if member.isfile() and member.name.rpartition('/')[2] in self.file_names:
                 return self._unpack(stack, stack.enter_context(archive.extractfile(member)), origin)
         raise DataError(f'{origin} is a .tar.gz without {self.name} in it')
+
+
+def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """Opens a member of a .zip.
+
+    Raises:
+      zipfile.BadZipFile: it is encrypted, which zipfile itself tells by a RuntimeError.
+    """
+    if archive.getinfo(name).flag_bits & 1:
+        raise zipfile.BadZipFile(f'{name} is encrypted')
+    return archive.open(name)
 
 
 def is_local(location: str | None) -> bool:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from etils import epath
 
+from memjax.data.archives import BROKEN, open_member
 from memjax.data.sources import SPLITS, Source, Span, TextReader
 from memjax.errors import DataError
-
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 
 @dataclass(frozen=True)
@@ -111,13 +109,13 @@ class SplitFiles:
         try:
             with root.open('rb') as file, zipfile.ZipFile(file) as archive:
                 yield archive
-        except _BROKEN as error:
+        except BROKEN as error:
             raise DataError(f'{root} is neither a folder nor a whole .zip: {error}') from error
 
     @contextlib.contextmanager
     def _open(self, root: epath.Path, found: epath.Path | str) -> Iterator[BinaryIO]:
         if isinstance(found, str):
-            with self._archive(root) as archive, archive.open(found) as file:
+            with self._archive(root) as archive, open_member(archive, found) as file:
                 yield file
         else:
             with found.open('rb') as file:

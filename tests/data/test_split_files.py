@@ -55,6 +55,29 @@ def test_a_folder_and_a_zip_hold_the_same(folder, tmp_path):
     assert SMALL.source(str(tmp_path), subset=False, progress=False).identity == source.identity
 
 
+def encrypted(archive):
+    """Sets the flag of encryption of every member, here and in the list at the end."""
+    content = bytearray(archive.read_bytes())
+    for signature, offset in ((b'PK\x03\x04', 6), (b'PK\x01\x02', 8)):
+        begin = content.find(signature)
+        while begin >= 0:
+            content[begin + offset] |= 1
+            begin = content.find(signature, begin + 1)
+    archive.write_bytes(content)
+
+
+def test_an_encrypted_or_broken_zip_is_one_line(tmp_path):
+    archive = tmp_path / 'wikitext.zip'
+    with zipfile.ZipFile(archive, 'w') as file:
+        for split, name in SMALL.file_names.items():
+            file.writestr(name, TEXTS[split])
+    whole = archive.read_bytes()
+    encrypted(archive)
+    assert refused(archive).endswith('is neither a folder nor a whole .zip: wiki.train.tokens is encrypted')
+    archive.write_bytes(whole[: len(whole) // 2])
+    assert 'is neither a folder nor a whole .zip' in refused(archive)
+
+
 def test_the_published_counts():
     assert WIKITEXT103.tokens == {'train': 103_227_021, 'validation': 217_646, 'test': 245_569}
     assert PTB.tokens == {'train': 929_589, 'validation': 73_760, 'test': 82_430}
