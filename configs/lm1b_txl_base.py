@@ -5,8 +5,9 @@ the authors' script, which are used here, make 357,846,898.
 Reported figure: 23.5 perplexity, evaluated with segments of 32 and a memory of 128, same_length.
 Hardware and time: not known here.
 
-Sizes, dropout, batch, rate (2.5e-4, cosine over 400,000 steps, no warmup), u and v of each layer and the bands are the
-script's; not given: as in `wt103_txl_base`. Of sentences and memory: see `lm1b_txl_large`.
+The vocabulary is the benchmark's 793,470 words and the mark between sentences. Sizes, dropout, batch, rate (2.5e-4,
+cosine over 400,000 steps, no warmup), u and v of each layer and the bands are the script's; not given: as in
+`wt103_txl_base`. Of sentences and memory: see `lm1b_txl_large`.
 
   python launch/prepare.py --dataset=lm1b --convention=words --source=FOLDER --config.data.documents=stream
   python launch/train.py --config=configs/lm1b_txl_base.py

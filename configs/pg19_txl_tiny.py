@@ -2,7 +2,7 @@
 
 Row: the comparison of the paper's PG-19 table (arXiv 1911.05507, section 5) in small.
 Reported figure: none.
-Hardware and time: 2 CPU cores, some 15 minutes of training.
+Hardware and time: made for 2 CPU cores; not measured.
 
   python launch/train.py --config=configs/pg19_txl_tiny.py
 """

@@ -12,7 +12,6 @@ from absl import flags
 from ml_collections import config_dict
 
 from memjax import command_line
-from memjax.config import base_config
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_bool('quick', False, 'short pieces of work, each once: a look, no result', flag_values=FLAGS)
@@ -39,7 +38,7 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
     )
 
 
-COMMAND = command_line.Command(__doc__, FLAGS, lambda flag_values: base_config(), run, changeable=())
+COMMAND = command_line.Command(__doc__, FLAGS, command_line.no_config, run, changeable=())
 
 if __name__ == '__main__':
     command_line.main(COMMAND)

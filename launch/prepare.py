@@ -39,6 +39,7 @@ def load_config(flag_values: flags.FlagValues) -> config_dict.ConfigDict:
 def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
     """Prepares."""
     from memjax.data.prepare import prepare
+    from memjax.data.sources import WHOLE
 
     corpus = prepare(
         config.data,
@@ -50,7 +51,7 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
         line = f'{corpus.name} {corpus.convention} {name:<10} {len(split.tokens):>13,} symbols'
         if split.words is not None:
             line += f', {split.words:,} {split.word_unit}'
-        print(line if split.note in (None, 'whole') else f'{line}; {split.note}')
+        print(line if split.note in (None, WHOLE) else f'{line}; {split.note}')
     if corpus.documents is not None:
         print(f'documents: {corpus.documents}')
     print(f'vocabulary of {corpus.vocab_size:,}; licence: {corpus.licence}')

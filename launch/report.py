@@ -15,7 +15,6 @@ from absl import flags
 from ml_collections import config_dict
 
 from memjax import command_line
-from memjax.config import base_config
 from memjax.report.experiments import ROOT
 
 FLAGS = flags.FlagValues()
@@ -37,7 +36,7 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
     print(write_page(results_dir))
 
 
-COMMAND = command_line.Command(__doc__, FLAGS, lambda _: base_config(), run, changeable=())
+COMMAND = command_line.Command(__doc__, FLAGS, command_line.no_config, run, changeable=())
 
 if __name__ == '__main__':
     command_line.main(COMMAND)

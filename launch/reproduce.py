@@ -54,7 +54,7 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
     )
 
 
-COMMAND = command_line.Command(__doc__, FLAGS, lambda _: base_config(), run, changeable=('mesh',))
+COMMAND = command_line.Command(__doc__, FLAGS, command_line.no_config, run, changeable=('mesh',))
 
 if __name__ == '__main__':
     command_line.main(COMMAND)

@@ -242,8 +242,7 @@ def _refuse_unknown(command: Command, argv: list[str]) -> None:
             if name not in fields:
                 raise UserError(f'unknown field {flag}{_nearest_field(name, fields)}')
             if not _is_among(name, command.changeable):
-                only = f', only {_listed(command.changeable)}' if command.changeable else ''
-                raise UserError(f'{flag} cannot be changed here{only}')
+                raise UserError(f'{flag} cannot be changed here, only {_listed(command.changeable)}')
         elif flag in ('--config', '-config'):
             raise UserError('--config is not taken here: this command has its config from elsewhere (see --help)')
         elif re.match('--?[^-0-9]', flag):  # not the -1 of `--config.mesh.data -1`

@@ -106,7 +106,14 @@ def _decoding(work: Work) -> Callable[[int], Any]:
 
 
 def _memory_bytes(work: Work) -> int:
-    memory = jax.eval_shape(lambda: model_of(work).init_memory(work.batch_size))
+    """Of all that is carried: keys and values of the slots, states where they will be compressed, and positions."""
+    model = model_of(work)
+
+    def cached(key: jax.Array) -> Any:
+        params = init_params(model, work.segment_length, key)
+        return model.apply({'params': params}, model.init_memory(work.batch_size), work.segment_length, method='cache')
+
+    memory = jax.eval_shape(cached, jax.random.key(0))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(memory))
 
 

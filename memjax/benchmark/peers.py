@@ -37,7 +37,7 @@ class Peer:
         environment = folder / self.name
         python = environment / 'bin' / 'python'
         done = environment / 'installed'
-        if done.exists():
+        if done.exists() and done.read_text().split() == list(self.requirements):
             return python
         needed = ' '.join(self.requirements)
         if not install:
@@ -48,7 +48,7 @@ class Peer:
             subprocess.run([python, '-m', 'pip', 'install', '--quiet', *self.requirements], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             raise BenchmarkError(f'cannot install {needed} into {environment}: {error}') from error
-        done.touch()
+        done.write_text('\n'.join(self.requirements))
         return python
 
 

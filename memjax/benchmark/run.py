@@ -1,4 +1,4 @@
-"""The benchmarks: every speed that the README states.
+"""The benchmarks: where every speed that is stated comes from.
 
 Two systems do the same piece of work in turn, several times; what counts is the ratio of the medians of one such run on
 one machine, each on the same number of threads. Speeds of different runs or machines are not compared.
@@ -24,15 +24,12 @@ from memjax.report.growth_figure import draw_growth
 from memjax.version import code_version
 
 # Names of the ratios, and what is compared: the lengths of Transformer-XL's enwik8 evaluation.
-EVALUATIONS = {
+COMPARISONS = {
     'eval_txl_vs_transfoxl': Work('evaluate', batch_size=1, segment_length=80, memory_length=2100, count=20),
     'eval_txl_vs_transfoxl_batch_4': Work('evaluate', batch_size=4, segment_length=80, memory_length=2100, count=8),
-}
-DECODES = {
-    'decode_txl_vs_transfoxl_512': Work('decode', batch_size=1, segment_length=128, memory_length=512, count=256),
+    'decode_txl_vs_transfoxl': Work('decode', batch_size=1, segment_length=128, memory_length=512, count=256),
     'decode_txl_vs_transfoxl_2100': Work('decode', batch_size=1, segment_length=128, memory_length=2100, count=128),
 }
-COMPARISONS = EVALUATIONS | DECODES
 
 
 def bench(
@@ -62,7 +59,8 @@ def bench(
         Worker(TRANSFO_XL.name, [str(peer_python), str(TRANSFO_XL.program)], threads) as peer,
     ):
         result: dict[str, Any] = {
-            'command': 'python launch/bench.py' + (' --quick' if quick else ''),
+            'command': f'python launch/bench.py --threads={threads} --repeats={repeats}'
+            + (' --quick' if quick else ''),
             'commit': code_version(),
             'quick': quick,
             'machine': _machine(threads) | ours.versions() | peer.versions(),

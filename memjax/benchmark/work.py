@@ -89,11 +89,13 @@ class Worker:
         """
         self.name = name
         counts = {key: str(threads) for key in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS')}
-        cores = os.sched_getaffinity(0)
+        pins = hasattr(os, 'sched_setaffinity')  # not everywhere; the counts above serve where it is not
+        cores = os.sched_getaffinity(0) if pins else set()
         # A pipe that nobody reads would stop it when full.
         self._complaints = tempfile.TemporaryFile('w+')  # noqa: SIM115
         # Inherited by the process, for which no Python need run between fork and exec.
-        os.sched_setaffinity(0, sorted(cores)[:threads])
+        if pins:
+            os.sched_setaffinity(0, sorted(cores)[:threads])
         try:
             self._process = subprocess.Popen(
                 command,
@@ -104,7 +106,8 @@ class Worker:
                 env={**os.environ, **counts, 'JAX_PLATFORMS': 'cpu', 'PYTHONWARNINGS': 'ignore'},
             )
         finally:
-            os.sched_setaffinity(0, cores)
+            if pins:
+                os.sched_setaffinity(0, cores)
 
     def __enter__(self) -> Worker:
         return self

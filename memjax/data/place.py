@@ -31,7 +31,9 @@ from memjax.data.words import WordRules
 from memjax.errors import DataError
 
 # Fields that decide tokens and are no flag of the command that prepares.
-_TOLD = ('documents', 'sentencepiece_vocab_size', 'min_word_count', 'subset')
+_TOLD = (
+    'documents', 'sentencepiece_vocab_size', 'min_word_count', 'subset', 'validation_fraction', 'test_fraction',
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

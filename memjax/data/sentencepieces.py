@@ -59,7 +59,7 @@ class SentencePieceTokenizer:
         """The ids of a text, int32 [symbols]."""
         return np.concatenate([np.zeros(0, np.int32), *self.encode_pieces([text.encode(errors='surrogateescape')])])
 
-    def encode_pieces(self, pieces: Iterable[bytes]) -> Iterator[np.ndarray]:
+    def encode_pieces(self, pieces: Iterable[bytes], is_open: bool = False) -> Iterator[np.ndarray]:
         """The ids of a document's pieces, int32: the same wherever these are cut."""
         texts = (unit.decode(errors='surrogateescape') for unit in units(pieces))
         while batch := list(itertools.islice(texts, _UNITS_AT_ONCE)):

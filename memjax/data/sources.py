@@ -25,6 +25,7 @@ from memjax.errors import DataError
 
 SPLITS = ('train', 'validation', 'test')
 CHUNK_BYTES = 1 << 20
+WHOLE = 'whole'  # the note of a split that is all of what is published
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def stamp_of(location: str) -> str | None:
     )
     digest = hashlib.sha256()
     for path in sorted(files):
-        found = os.stat(path)
+        found = os.lstat(path)  # a link that leads nowhere may lie there
         digest.update(os.fsencode(path) + f' {found.st_size} {found.st_mtime_ns}\n'.encode())
     return digest.hexdigest()
 

@@ -44,6 +44,9 @@ class _DigestedFile:
         left = size
         while left:
             chunk = self._file.read(min(left, self._HELD_BYTES))
+            if not chunk:
+                self._file.close()
+                raise DataError(f'{path} is shorter than when its writing was interrupted: prepare it once more')
             self._digest.update(chunk)
             left -= len(chunk)
         self._file.truncate()

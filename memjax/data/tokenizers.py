@@ -39,8 +39,13 @@ class Tokenizer(Protocol):
         """The ids of a text, [symbols]. Raises DataError for a symbol that has none."""
         ...
 
-    def encode_pieces(self, pieces: Iterable[bytes]) -> Iterator[np.ndarray]:
-        """The ids of one document given in pieces that may be cut anywhere, as arrays to be laid end to end."""
+    def encode_pieces(self, pieces: Iterable[bytes], is_open: bool = False) -> Iterator[np.ndarray]:
+        """The ids of one document given in pieces that may be cut anywhere, as arrays to be laid end to end.
+
+        Args:
+          pieces: of the document's text.
+          is_open: more of it is to follow, as after a prompt: nothing is added at its end.
+        """
         ...
 
     def decode(self, ids: Sequence[int] | np.ndarray) -> str:
@@ -70,7 +75,7 @@ class ByteTokenizer:
         """The ids of a text, uint8 [bytes]."""
         return np.frombuffer(text.encode(errors='surrogateescape'), np.uint8)
 
-    def encode_pieces(self, pieces: Iterable[bytes]) -> Iterator[np.ndarray]:
+    def encode_pieces(self, pieces: Iterable[bytes], is_open: bool = False) -> Iterator[np.ndarray]:
         """The ids of a document's pieces, uint8."""
         for piece in pieces:
             yield np.frombuffer(piece, np.uint8)
@@ -108,7 +113,7 @@ class SymbolTokenizer:
         """The ids of a text, uint8 [symbols]. Raises DataError for a byte that the corpus does not have."""
         return self._encode(text.encode(errors='surrogateescape'))
 
-    def encode_pieces(self, pieces: Iterable[bytes]) -> Iterator[np.ndarray]:
+    def encode_pieces(self, pieces: Iterable[bytes], is_open: bool = False) -> Iterator[np.ndarray]:
         """The ids of a document's pieces, uint8. Raises DataError for a byte that the corpus does not have."""
         return map(self._encode, pieces)
 

@@ -65,11 +65,13 @@ class WordTokenizer:
         Raises:
           DataError: a word that has no symbol, and there is none for unknown ones.
         """
-        begin = [] if self.bos_id is None else [self.bos_id]
-        return np.concatenate([np.array(begin, np.int32), self._encode(text)])
+        begin = [] if self.bos_id is None or text else [self.bos_id]
+        pieces = self.encode_pieces([text.encode(errors='surrogateescape')], is_open=True)
+        return np.concatenate([np.array(begin, np.int32), *pieces])
 
-    def encode_pieces(self, pieces: Iterable[bytes]) -> Iterator[np.ndarray]:
-        """The ids of a document's pieces, int32; nothing for a document without a byte.
+    def encode_pieces(self, pieces: Iterable[bytes], is_open: bool = False) -> Iterator[np.ndarray]:
+        """The ids of a document's pieces, int32; nothing for a document without a byte. A last line that is open has no
+        end.
 
         Raises:
           DataError: as for `encode`, or the text is not UTF-8.
@@ -80,7 +82,7 @@ class WordTokenizer:
                 yield np.array([self.bos_id], np.int32)
             last = block[-1:]
             yield self._encode(_decoded(block))
-        if last and last != b'\n':
+        if last and last != b'\n' and not is_open:
             yield np.array([self._ids[self._rules.end]], np.int32)
 
     def _encode(self, text: str) -> np.ndarray:

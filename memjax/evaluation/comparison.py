@@ -55,7 +55,10 @@ def compare_runs(workdirs_of_group: Sequence[epath.PathLike], split: str) -> dic
     for run in runs:
         fields = {'cost': 'attended_slots', 'range': 'span'}
         first, own = runs[0]['evaluation'], run['evaluation']
-        run['beside'] = [name for name, field in fields.items() if own[field] == first[field]]
+        # A memory without slots has neither.
+        run['beside'] = [
+            name for name, field in fields.items() if own[field] is not None and own[field] == first[field]
+        ]
     result = {'split': split, 'runs': runs}
     path = write_result(workdirs_of_group[0], f'comparison_{split}', result)
     print(_table(result))

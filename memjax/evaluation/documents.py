@@ -14,6 +14,7 @@ import numpy as np
 from etils import epath
 from ml_collections import config_dict
 
+from memjax.data.corpora import WORDS_AND_LINE_ENDS
 from memjax.data.store import Corpus, TokenSplit
 from memjax.data.tokenizers import CHARACTER_CONVENTIONS
 from memjax.data.word_count import WordCounter
@@ -120,7 +121,7 @@ def document_sums(
         # What is no UTF-8 is longer once it is decoded.
         bytes_D[d] = end - begin if corpus.convention == 'bytes' else len(decoded)
         if has_words:
-            counter = WordCounter()
+            counter = WordCounter(line_ends=whole.word_unit.startswith(WORDS_AND_LINE_ENDS))
             counter.add(decoded)
             counter.end_document()
             words_D[d] = counter.words
@@ -128,6 +129,8 @@ def document_sums(
         sums['bytes'] = bytes_D
     if not has_words:
         return sums, None
+    if corpus.convention == 'words':  # each is a symbol: as for the whole, those scored
+        return sums | {'words': targets_D}, 1.0
     sums['words'], factor = words_D, 1.0
     if text is whole and words_D.sum() != whole.words:
         factor = whole.words / words_D.sum().item()

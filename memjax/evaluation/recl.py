@@ -32,16 +32,13 @@ _THRESHOLD = 0.01
 _FRACTIONS = (0.1, 0.5, 1.0)
 
 
-def recl(
-    nll_MxCxP: np.ndarray, lengths: Sequence[int], fraction: float, threshold: float = _THRESHOLD
-) -> list[dict[str, Any]]:
+def recl(nll_MxCxP: np.ndarray, lengths: Sequence[int], fraction: float) -> list[dict[str, Any]]:
     """The relative effective context length of every model of a group.
 
     Args:
       nll_MxCxP: l_i(c, t), nats: models, context lengths, positions.
       lengths: the context lengths in ascending order, at least two.
       fraction: r, the share of positions, the hardest for the best of the group, that count; at least one does.
-      threshold: of the relative gain.
 
     Returns:
       Of each model `recl`, `is_bound` (the last length still paid, so that the RECL is at least that), and `gains`: for
@@ -58,7 +55,7 @@ def recl(
             here, there = (np.minimum(best_P, nll_CxP[at])[hard].mean() for at in (reached, reached + 1))
             gain = float(-np.expm1(there - here))
             gains.append({'from': lengths[reached], 'to': lengths[reached + 1], 'gain': gain})
-            if gain < threshold:
+            if gain < _THRESHOLD:
                 break
             reached += 1
         found.append({'recl': lengths[reached], 'is_bound': reached + 1 == len(lengths), 'gains': gains})

@@ -66,7 +66,7 @@ def _text(split: TokenSplit) -> Iterator[bytes]:
 def _table(result: dict[str, Any]) -> str:
     rows = {
         f'{result["config"]}, {result["split"]} of {result["dataset"]}': f'step {result["step"]:,}',
-        **{f'text of {name}': note for name, note in result.get('texts', {}).items()},
+        **{f'text of {name}': note for name, note in result.get('texts', {}).items() if note},
         **({'memory cleared at each of': result['documents']} if 'documents' in result else {}),
         'targets scored': f'{result["scored"]:,} of {result["targets"]:,}',
         'token perplexity': f'{result["token_perplexity"]:.3f}',

@@ -13,10 +13,9 @@ from etils import epath
 from ml_collections import config_dict
 
 from memjax.config import evaluation_config
-from memjax.data.prepare import open_corpus
 from memjax.data.tokenizers import Tokenizer
 from memjax.errors import ConfigError
-from memjax.evaluation.loading import Run, check_tokenizer, load_run
+from memjax.evaluation.loading import Run, open_run
 from memjax.generation import decoder
 from memjax.generation.drawing import Drawing, row_keys
 from memjax.generation.text import TextStream
@@ -98,10 +97,10 @@ def _generate(run, tokenizer, prompts, length, drawing, seed, stop, num_samples)
 
 def _tokens_of(tokenizer: Tokenizer, prompt: str | Iterable[bytes]) -> Iterator[np.ndarray]:
     pieces = [prompt.encode(errors='surrogateescape')] if isinstance(prompt, str) else prompt
-    tokens = (piece for piece in tokenizer.encode_pieces(pieces) if len(piece))
-    if tokenizer.bos_id is not None:
-        return itertools.chain([np.array([tokenizer.bos_id])], tokens)
+    tokens = (piece for piece in tokenizer.encode_pieces(pieces, is_open=True) if len(piece))
     first = next(tokens, None)
+    if first is None and tokenizer.bos_id is not None:
+        first = np.array([tokenizer.bos_id])
     if first is None:
         raise ConfigError('the prompt is empty: give at least one symbol to begin from')
     return itertools.chain([first], tokens)
@@ -157,11 +156,9 @@ def sample_run(
       UserError: no such run, checkpoint or corpus; an empty prompt, or one with a symbol that the corpus lacks.
       OSError: the file cannot be read.
     """
-    tokenizer = open_corpus(config.data, data_dir).tokenizer
     with contextlib.ExitStack() as files:  # opened before the model is loaded: it may not be there
         if not isinstance(prompt, str):
             file = files.enter_context(epath.Path(prompt).open('rb'))
             prompt = iter(functools.partial(file.read, _PIECE), b'')
-        run = load_run(workdir, step, config)
-        check_tokenizer(run.host, tokenizer)
-        yield from generate(run, tokenizer, [prompt], length, temperature, top_k, top_p, seed, stop, num_samples)
+        run, corpus = open_run(workdir, data_dir, config, step)
+        yield from generate(run, corpus.tokenizer, [prompt], length, temperature, top_k, top_p, seed, stop, num_samples)

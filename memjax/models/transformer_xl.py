@@ -143,8 +143,6 @@ class TransformerXL(nn.Module):
           States B x T x D, the memory for the next segment, auxiliary losses (means over layers) and stats (the same
           by layer, L).
         """
-        if train and _split(memory)[0].positions is not None:
-            raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
         memories = [fifo.forget(each, start_B) for each in _split(memory)]
         y_BxTxD, gathered = self._read(x_BxTxD, memories, lengths_B, train)
         memory = _join(
@@ -159,6 +157,8 @@ class TransformerXL(nn.Module):
         self, x_BxTxD: jax.Array, memories: Sequence[fifo.Memory], lengths_B: jax.Array, train: bool
     ) -> tuple[jax.Array, list[tuple]]:
         """The last layer's states, and of each stack its layers' inputs, candidates and auxiliary losses."""
+        if train and memories[0].positions is not None:
+            raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
         T, gathered = x_BxTxD.shape[1], []
         x_BxTxD = self._placed(x_BxTxD, jnp.arange(T), train)
         for stack, part, memory, by_layer in self._stacks(memories):

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import pathlib
+import shlex
 from typing import Any
 
 from absl import flags
@@ -81,7 +82,7 @@ class Experiment:
     def command(self, seed: int) -> str:
         """The command that trains it, as a reader would type it."""
         path = self.path.relative_to(ROOT) if self.path.is_relative_to(ROOT) else self.path.name
-        return ' '.join(['python launch/train.py', *self.arguments(seed, path)])
+        return shlex.join(['python', 'launch/train.py', *map(str, self.arguments(seed, path))])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -197,7 +198,7 @@ class _Runner:
                 # A training may end with the evaluation that is wanted.
                 if _is_result(job, source):
                     continue
-                print(f'$ python {" ".join(map(str, command))}', flush=True)
+                print(f'$ python {shlex.join(map(str, command))}', flush=True)
                 code = self._call([sys.executable, *map(str, command)])
                 if code in (*_STOPPED, -signal.SIGINT, -signal.SIGTERM):
                     raise Stopped(128 - code if code < 0 else code)

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Sequence
 
 from memjax import atomic
+from memjax.data.sources import WHOLE
 from memjax.report import plans
 from memjax.report.experiments import MEASURES, Experiment, Row, Table
 from memjax.report.intervals import mean_and_half_width
@@ -133,7 +134,14 @@ def cell(measurements: Sequence[Measurement], measure: str) -> str:
     mean, half_width = mean_and_half_width([each.value for each in measurements])
     shown = f'{mean:.{decimals}f}'
     seeds = ', '.join(link(str(each.seed), f'{RUNS}/{each.file.path.name}') for each in measurements)
-    texts = sorted({text for each in measurements for text in each.score.get('texts', {}).values() if text})
+    texts = sorted(
+        {
+            f'{split}: {text}'
+            for each in measurements
+            for split, text in each.score.get('texts', {}).items()
+            if text not in (None, WHOLE)
+        }
+    )
     notes = ''.join(f'; {text}' for text in texts)
     if half_width is None:
         return f'{shown} (one seed: {seeds}{notes})'

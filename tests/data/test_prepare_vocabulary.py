@@ -56,6 +56,18 @@ def test_the_command_that_is_named_prepares_the_same(tmp_path, data_config):
     )
 
 
+def test_the_command_tells_how_much_is_held_out(tmp_path, data_config):
+    with pytest.raises(DataError) as caught:
+        open_corpus(data_config(name='files', test_fraction=0.2), tmp_path)
+    assert ' --config.data.test_fraction=0.2 ' in str(caught.value)
+
+
+def test_a_link_that_leads_nowhere_may_lie_beside_the_text(wikitext, tmp_path, data_config):
+    (wikitext / 'elsewhere').symlink_to(tmp_path / 'absent')
+    data = data_config(name='wikitext103', convention='words', subset=True, path=str(wikitext))
+    assert prepare(data, tmp_path, source=str(wikitext), progress=False).splits['test'].words == 25
+
+
 def test_articles_and_the_stream(wikitext, tmp_path, data_config):
     data = data_config(name='wikitext103', convention='words', subset=True, path=str(wikitext))
     stream = open_corpus(data, tmp_path / 'data')

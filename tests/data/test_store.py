@@ -28,7 +28,7 @@ class WideTokenizer(ByteTokenizer):
         self.vocab_size = 256 * factor
         self._factor = factor
 
-    def encode_pieces(self, pieces):
+    def encode_pieces(self, pieces, is_open=False):
         return (ids.astype(np.int64) * self._factor for ids in super().encode_pieces(pieces))
 
 
@@ -183,7 +183,7 @@ def test_a_split_that_was_stopped_goes_on_after_its_last_note(tmp_path, monkeypa
     tokenized = []
 
     class Watched(ByteTokenizer):
-        def encode_pieces(self, pieces):
+        def encode_pieces(self, pieces, is_open=False):
             pieces = list(pieces)
             tokenized.append(b''.join(pieces))
             return super().encode_pieces(pieces)
@@ -194,6 +194,24 @@ def test_a_split_that_was_stopped_goes_on_after_its_last_note(tmp_path, monkeypa
     assert sorted(path.name for path in stopped.iterdir()) == names
     assert [(stopped / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
     assert json.loads((whole / 'train.json').read_text())['words'] == 12  # 7 words, 5 line ends; 11 is too far off
+
+
+def test_a_stopped_splits_file_that_was_cut_is_refused_and_begun_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_writing, '_PART_BYTES', 1)
+
+    def documents():
+        yield [b'one two three']
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_split(tmp_path, 'train', documents(), ByteTokenizer(), None)
+    with (tmp_path / 'train.tokens').open('r+b') as file:
+        file.truncate(5)
+    texts = [[b'one two three'], [b'four']]
+    with pytest.raises(DataError, match='shorter than when its writing was interrupted'):
+        write_split(tmp_path, 'train', texts, ByteTokenizer(), None)
+    write_split(tmp_path, 'train', texts, ByteTokenizer(), None)
+    assert (tmp_path / 'train.tokens').read_bytes() == b'one two threefour'
 
 
 def test_a_published_count_is_taken_if_it_is_near():

@@ -56,6 +56,12 @@ def test_same_cost_and_same_range(made, capsys):
     assert '2.5000' in lines[2]
 
 
+def test_memories_without_slots_are_not_called_alike(made):
+    lstm = {'name': 'lstm', 'compressed_memory_length': 0, 'memory_length': 0}
+    found = compare_runs([made('one', lstm, {}), made('two', lstm, {})], 'test')
+    assert found['runs'][1]['beside'] == []
+
+
 def test_what_is_not_comparable_is_refused(made):
     first, other = made('first', {}, {}), made('other', {}, {}, targets=99)
     with pytest.raises(ConfigError, match='needs at least two runs'):

@@ -64,6 +64,21 @@ def test_words_are_those_that_were_counted_when_the_text_was_prepared(tiny_confi
     assert (found['words'], factor) == (None, None)
 
 
+def test_where_line_ends_are_words_documents_count_them_too(tiny_config, data_dir):
+    corpus = open_corpus(tiny_config.data, data_dir)
+    whole = dataclasses.replace(corpus.splits['test'], word_unit='words and line ends')
+    losses = np.ones(whole.num_targets, np.float32)
+    plain = document_sums(corpus, corpus.splits['test'], corpus.splits['test'], losses)[0]['words']
+    # A line each, without a newline at its end.
+    beginning = beginning_of(whole, 250)
+    found, _ = document_sums(corpus, whole, beginning, losses[:250])
+    assert found['words'][:2].tolist() == (plain[:2] + 1).tolist()
+    # Where each is a symbol, those scored: as the whole result counts.
+    words = dataclasses.replace(corpus, convention='words')
+    found, factor = document_sums(words, whole, whole, losses)
+    assert (found['words'].tolist(), factor) == (found['targets'].tolist(), 1)
+
+
 def test_beginnings_of_a_split(tiny_config, data_dir):
     split = open_corpus(tiny_config.data, data_dir).splits['test']
     assert beginning_of(split, None) is beginning_of(split, 285) is split

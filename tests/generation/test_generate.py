@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import jax
+import numpy as np
 import pytest
 
 import memjax
 from memjax.data.tokenizers import ByteTokenizer, SymbolTokenizer
+from memjax.data.words import WordRules, count_words
 from memjax.errors import ConfigError, DataError
 from memjax.evaluation.loading import Run
-from memjax.generation.generate import Piece, generate, in_order
+from memjax.generation.generate import Piece, _tokens_of, generate, in_order
 
 PROMPTS = ['a', 'the quick brown fox', 'naïve']
 
@@ -59,3 +61,15 @@ def test_what_cannot_be_continued_is_refused(run):
 def test_pieces_in_order():
     pieces = [Piece(1, 'c', False), Piece(0, 'a', False), Piece(1, 'd', True), Piece(0, 'b', True), Piece(2, 'e', True)]
     assert [piece.text for piece in in_order(pieces)] == list('abcde')
+
+
+def test_a_prompt_of_words_begins_once_and_its_line_stays_open():
+    def tokens(prompt, begins):
+        tokenizer = count_words([[b'the dog the\n']], WordRules('<S>' if begins else '<eos>', begins=begins))
+        return np.concatenate(list(_tokens_of(tokenizer, prompt))).tolist()
+
+    assert tokens('the dog', begins=True) == [0, 1, 2]
+    assert tokens('the dog', begins=False) == [1, 2]
+    assert tokens('the\n', begins=False) == [1, 0]
+    assert tokens([b'the d', b'og'], begins=True) == [0, 1, 2]
+    assert tokens('', begins=True) == [0]

@@ -41,8 +41,9 @@ def test_token_by_token_too(variant):
         np.testing.assert_allclose(logits_BxV, expected[:, place], **CLOSE)
 
 
-def test_is_refused_in_training():
-    built = tiny(**TXL[1])
+@each([TXL[1], RECURRENT[0]])
+def test_is_refused_in_training(variant):
+    built = tiny(**variant)
     with pytest.raises(ValueError, match='not for training'):
         built.train(built.params, cut(text(2, T))[0], cached(built, built.model.init_memory(2)))
 

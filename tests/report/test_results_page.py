@@ -55,7 +55,7 @@ def filled(put, score_of, results_dir):
     for seed, bpc in enumerate((2.0, 2.1, 2.2)):
         put(f'demo_ct-{seed}-test.json', score_of(TINY, seed, bpc))
     put('demo_txl-0-test.json', score_of(OTHER, 0, 2.5, compressors={'gzip': 3.14159, 'ppmd': 1.5}))
-    put('big-0-test.json', score_of(BIG, 0, 0.9876, texts={'train': None, 'test': 'a subset of 1 of 2'}))
+    put('big-0-test.json', score_of(BIG, 0, 0.9876, texts={'train': 'whole', 'test': 'a subset of 1 of 2'}))
     swept = []
     for value, bpc in ((256, 1.75), (128, 1.875)):
         score = score_of(TINY, 0, bpc, memory_length=value)
@@ -79,7 +79,7 @@ def test_every_cell_of_a_table_is_what_its_files_say(filled):
     # Student: 4.303 * 0.1 / sqrt(3)
     seeds = ', '.join(f'[{seed}](runs/demo_ct-{seed}-test.json)' for seed in range(3))
     sweep = '[0](runs/demo_ct-0-sweep_memory_length_test.json)'
-    big = '0.9876 (one seed: [0](runs/big-0-test.json); a subset of 1 of 2)'
+    big = '0.9876 (one seed: [0](runs/big-0-test.json); test: a subset of 1 of 2)'
     assert cells(text, 'x1') == [
         ['row', 'paper', 'ours, full size', 'ours, tiny'],
         [

@@ -3,10 +3,10 @@
 import ast
 import pathlib
 import re
+import shlex
 
 import pytest
 
-from memjax import config_checks
 from memjax.config import evaluation_config, flatten, from_file
 from memjax.errors import UserError
 from memjax.report import tables
@@ -15,14 +15,6 @@ from memjax.report.plans import experiments
 from memjax.report.tables import TABLES
 
 CONFIGS = pathlib.Path(__file__).parents[2] / 'configs'
-
-
-@pytest.fixture
-def all_conventions(monkeypatch):
-    """Lets the configs of texts of words be loaded, whichever corpora there are yet."""
-    known = config_checks.CHOICES['data.convention']
-    added = tuple({'words', 'characters', 'sentencepiece'} - set(known))
-    monkeypatch.setitem(config_checks.CHOICES, 'data.convention', known + added)
 
 
 def rows():
@@ -57,7 +49,7 @@ def test_every_row_can_be_told_from_the_others():
         assert table.source or row.full is None
 
 
-def test_every_experiment_is_accepted_and_has_a_name_of_its_own_if_it_is_not_the_configs(all_conventions):
+def test_every_experiment_is_accepted_and_has_a_name_of_its_own_if_it_is_not_the_configs():
     for experiment in experiments():
         config, plain = flatten(experiment.load()), flatten(from_file(experiment.path))
         assert config['name'] == experiment.run_name
@@ -69,6 +61,25 @@ def test_every_experiment_is_accepted_and_has_a_name_of_its_own_if_it_is_not_the
             assert changed - {'name'}
         else:
             assert experiment.name is None
+
+
+def test_attention_lengths_of_transformer_xls_table_6_are_what_a_query_sees():
+    """same_length shows exactly memory_length keys (FACTS: 64 / 640 / 400 is "@ 640"); without memory, the window."""
+    seen = {}
+    for row in TABLES['txl6'].rows:
+        used = evaluation_config(row.full.load())
+        length = row.full_at or used.model.memory_length or used.data.segment_length
+        assert used.model.same_length == (used.model.memory_length > 0)
+        if match := re.search(r'(?:at|length) (\d+)$', row.note or row.label):
+            seen[row.label] = length
+            assert length == int(match[1])
+    assert sorted(seen.values()) == [120, 256, 260, 300, 450, 460, 500, 640]
+
+
+def test_a_command_is_one_that_a_shell_takes():
+    command = Experiment('enwik8_ct_tiny', ('--config.eval.compressors=()',), 'x').command(3)
+    assert shlex.split(command)[1:4] == ['launch/train.py', '--config=configs/enwik8_ct_tiny.py', '--config.name=x']
+    assert "'--config.eval.compressors=()'" in command
 
 
 def test_a_figure_without_flags_is_the_one_that_its_config_states():

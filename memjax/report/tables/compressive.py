@@ -84,7 +84,7 @@ TABLES = (
                 tiny=Experiment('enwik8_txl_tiny_range'),
             ),
         ),
-        note='The last two rows are controls of ours. Tiny lengths are an eighth of these.',
+        note='The last two rows are controls of ours. Tiny lengths are an eighth of those in training, throughout.',
     ),
     Table(
         id='ct5',
