@@ -41,12 +41,12 @@ def get_config() -> config_dict.ConfigDict:
     model.layer_unroll = 2
 
     training = config.training
-    training.num_steps = training.decay_steps = 6_000
+    training.num_steps = training.decay_steps = 3_000
     training.warmup_steps = 200
     training.learning_rate = 1e-3
     training.adam_b2 = 0.99
     training.log_every = 100
-    training.eval_every = 2_000
+    training.eval_every = 1_000
     training.eval_segments = 30
     training.checkpoint_every = 1_000
 
