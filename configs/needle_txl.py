@@ -1,4 +1,4 @@
-"""Transformer-XL on the needle probe, at the same cost of attention as `needle_ct`: n_m + n_cm = 64 plain slots.
+"""Transformer-XL on the needle probe, at the same cost of attention as `needle_ct`: n_m + n_cm = 128 plain slots.
 
 Row: none, a probe.
 Reported figure: none.

@@ -1,12 +1,11 @@
 """A made-up corpus in which a key's value must be recalled after a distance: what a memory can do, free of language.
 
-A document is noise, letters a to h drawn evenly, into which pairs of items of three symbols are laid:
+A document is noise, letters a to h drawn evenly, into which pairs Kv are laid: K is a key, a byte from 128 on, and v
+its digit, the same throughout the document. Where a key comes for the first time its value is anybody's guess; where it
+comes again, the value is to be recalled.
 
-    =Kv    stores a digit v under a capital letter K, which no other item of the document uses
-    ?Kv    asks for it, later: v is what is to be predicted
-
-The distance of a pair is how many symbols lie between the two v, counting one of them: from 8 to 1,024, even in its
-logarithm. A model that reaches less far back cannot do better than one guess in ten.
+The distance of a question is how many symbols lie between its v and the v of the same key before it, counting one of
+them: from 8 to 1,024, even in its logarithm. A model that reaches less far back cannot do better than one guess in ten.
 """
 
 from __future__ import annotations
@@ -26,9 +25,11 @@ from memjax.data.sources import Source, cut
 DOCUMENT_LENGTH = 2048
 NUM_DOCUMENTS = 2000
 SMALLEST_DISTANCE, LARGEST_DISTANCE = 8, 1024
-_PAIRS = 24  # tried for in a document; a few find no room
-_ITEM = 3
-_QUESTION = re.compile(rb'\?([A-Z])(\d)')
+_NOISE = b'abcdefgh'
+# So many that more than half of a document are pairs: from noise there is nothing to learn.
+_KEYS = bytes(range(128, 208))
+_PAIR = re.compile(rb'([\x80-\xff])(\d)')
+_TRIES = 20  # of a distance, before a key comes no more
 
 
 class Question(NamedTuple):
@@ -64,19 +65,30 @@ def document(number: int) -> bytes:
     def below(count: int) -> int:
         return int(bits.random_raw() >> np.uint64(11)) * count >> 53
 
-    text = bytearray(b'abcdefgh'[below(8)] for _ in range(DOCUMENT_LENGTH))
-    taken = np.zeros(DOCUMENT_LENGTH, bool)
+    text = bytearray(_NOISE[below(len(_NOISE))] for _ in range(DOCUMENT_LENGTH))
+    is_free = np.ones(DOCUMENT_LENGTH, bool)
     span = math.log(LARGEST_DISTANCE + 1) - math.log(SMALLEST_DISTANCE)
-    for pair in range(_PAIRS):
-        distance = int(math.exp(math.log(SMALLEST_DISTANCE) + span * below(1 << 30) / (1 << 30)))
-        stored = below(DOCUMENT_LENGTH - _ITEM - distance)
-        asked = stored + distance
-        if taken[stored : stored + _ITEM].any() or taken[asked : asked + _ITEM].any():
-            continue
-        value = b'0123456789'[below(10)]
-        for begin, mark in ((stored, b'='), (asked, b'?')):
-            text[begin : begin + _ITEM] = bytes([mark[0], ord('A') + pair, value])
-            taken[begin : begin + _ITEM] = True
+
+    last = DOCUMENT_LENGTH - 2  # where there is room for a pair
+
+    def first() -> int:
+        # Up to a largest distance before the document, so that keys come as often at its begin as later.
+        return below(last + 1 + LARGEST_DISTANCE) - LARGEST_DISTANCE
+
+    def distance() -> int:
+        return int(math.exp(math.log(SMALLEST_DISTANCE) + span * below(1 << 30) / (1 << 30)))
+
+    def has_room(place: int) -> bool:
+        return not 0 <= place <= last or bool(is_free[place : place + 2].all())
+
+    for key in _KEYS:
+        pair = bytes([key, b'0123456789'[below(10)]])
+        place = next(filter(has_room, (first() for _ in range(_TRIES))), DOCUMENT_LENGTH)
+        while place <= last:
+            if place >= 0:
+                text[place : place + 2] = pair
+                is_free[place : place + 2] = False
+            place = next(filter(has_room, (place + distance() for _ in range(_TRIES))), DOCUMENT_LENGTH)
     return bytes(text)
 
 
@@ -84,10 +96,13 @@ def questions(text: bytes) -> Iterator[Question]:
     """All questions of a document, in order.
 
     Raises:
-      ValueError: one asks for what was never stored.
+      ValueError: a key has two values.
     """
-    for match in _QUESTION.finditer(text):
-        stored = text.find(b'=' + match[1])
-        if not 0 <= stored < match.start():
-            raise ValueError(f'{match[0]!r} at {match.start()} asks for what was never stored')
-        yield Question(place=match.start() + 2, distance=match.start() - stored)
+    last: dict[bytes, re.Match[bytes]] = {}
+    for match in _PAIR.finditer(text):
+        key, value = match.groups()
+        if key in last:
+            if last[key][2] != value:
+                raise ValueError(f'{match[0]!r} at {match.start()} is not what was stored: {last[key][0]!r}')
+            yield Question(place=match.start() + 1, distance=match.start() - last[key].start())
+        last[key] = match

@@ -15,7 +15,7 @@ from memjax.config import evaluation_config
 from memjax.data.store import TokenSplit
 from memjax.data.streams import EvaluationStream
 from memjax.errors import ConfigError, DataError
-from memjax.evaluation.likelihood import read_all
+from memjax.evaluation.likelihood import jit_together, read_together
 from memjax.memory import fifo
 from memjax.models.contract import Segment
 from memjax.models.factory import build_model
@@ -76,14 +76,13 @@ def read_with_full_memory(
         (output, memory), sown = model.apply({'params': params}, segment, memory, mutable=['intermediates'])
         if not attention:
             return (output.stats, evicts_B.sum(), jnp.where(evicts_B, segment.lengths_B, 0).sum()), memory
-        sums_LxBxN = jnp.concatenate(_by_stack(sown['intermediates']['core'], 'attention_sum'))
+        sums_LxBxN = jnp.concatenate(sown['intermediates']['core']['attention_sum'])  # by layer
         counted_LxN = jnp.where(whole_B[:, None], sums_LxBxN / segment_length, 0.0).sum(axis=1)
         return (counted_LxN, whole_B.sum(), whole_B.sum()), memory
 
-    read = jax.jit(read, donate_argnums=2)
     total, weight, counted = None, 0, 0
     stream = EvaluationStream(split, rows, segment_length, 0)
-    for _, (values, found, weighed) in read_all(read, params, jax.jit(empty_memory)(params), stream):
+    for _, (values, found, weighed) in read_together(jit_together(read), params, jax.jit(empty_memory)(params), stream):
         if not int(found):
             continue
         factor = 1 if attention else int(weighed)
@@ -112,9 +111,3 @@ def _full_rows(memory: Any, segment: Segment) -> tuple[jax.Array, jax.Array]:
         for level in levels:
             whole_B &= level.count_B == level.length
     return whole_B, evicts_B
-
-
-def _by_stack(sown: dict[str, Any], name: str) -> list[jax.Array]:
-    """What each stack of layers has sown, the first layers first: `layers`, or `layers_0`, `layers_1`, .."""
-    stacks = sorted(sown, key=lambda stack: (len(stack), stack))
-    return [sown[stack][name][0] for stack in stacks]

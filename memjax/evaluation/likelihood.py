@@ -19,8 +19,11 @@ from memjax.data.streams import EvaluationSegment, EvaluationStream, WindowStrea
 from memjax.models.contract import Segment
 from memjax.models.factory import build_model
 
-# How many segments may be dispatched before the oldest one's losses are fetched.
-_IN_FLIGHT = 2
+# How many calls may be dispatched before the oldest one's losses are fetched.
+_IN_FLIGHT = 1
+# Segments that a call reads: a call gets and returns memory of the system, which for short segments takes as long as
+# reading them.
+_A_CALL = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Scorer:
             return (output.nll_BxT, is_likeliest_BxT), memory
 
         out = None if whole is None else ((whole, whole if likeliest else None), None)
-        self._read = jax.jit(read, donate_argnums=2, out_shardings=out)
+        self._read = jit_together(read, out_shardings=out)
         # Made by a program, so that on a mesh of several processes each has its part.
         # Parameters do not change, so that memory is projected once.
         self._empty_memory = jax.jit(self._cached_memory, out_shardings=whole)
@@ -124,7 +127,7 @@ class Scorer:
                 is_likeliest[segment.target_index_BxT[is_scored]] = np.asarray(results[1])[is_scored]
 
         segments = itertools.islice(stream, max_segments)
-        for segment, results in read_all(self._read, params, memory, segments, self._put):
+        for segment, results in read_together(self._read, params, memory, segments, self._put):
             fetch(segment, results)
         seconds = time.monotonic() - began
         return Score(total, split.num_targets, scored, stream.warmup, seconds, per_token, is_likeliest)
@@ -136,8 +139,7 @@ class Scorer:
     def _put(self, segment: EvaluationSegment) -> Segment:
         if self._row_sharding is None:
             return as_read(segment)
-        arrays = segment._asdict()
-        del arrays['target_index_BxT']
+        arrays = vars(as_read(segment))
         # Every process holds all rows, and each device takes its own.
         return Segment(
             **{
@@ -182,6 +184,43 @@ def read_all(
     yield from pending
 
 
+def jit_together(read: Callable[[Any, Segment, Any], tuple[Any, Any]], **options: Any) -> Callable[..., Any]:
+    """Compiles what reads a segment for several in one call; `options` are those of `jax.jit`."""
+
+    def read_several(params: Any, segments: Segment, memory: Any) -> tuple[Any, Any]:
+        def read_one(memory: Any, segment: Segment) -> tuple[Any, Any]:
+            results, memory = read(params, segment, memory)
+            return memory, results
+
+        memory, results = jax.lax.scan(read_one, memory, segments)
+        return results, memory
+
+    return jax.jit(read_several, donate_argnums=2, **options)
+
+
+def read_together(
+    read: Callable[..., Any],
+    params: Any,
+    memory: Any,
+    segments: Iterable[EvaluationSegment],
+    put: Callable[[EvaluationSegment], Segment] = as_read,
+) -> Iterator[tuple[EvaluationSegment, Any]]:
+    """As `read_all`, several segments a call; `read` is of `jit_together`, and the results are NumPy's."""
+    for several, results in read_all(read, params, memory, _together(segments), put):
+        results = jax.tree.map(np.asarray, results)
+        for at in np.flatnonzero(several.lengths_B.any(axis=1)):
+            yield jax.tree.map(lambda array, at=at: array[at], (several, results))
+
+
+def _together(segments: Iterable[EvaluationSegment]) -> Iterator[EvaluationSegment]:
+    """Segments in stacks of equal height, the last one filled up with segments without a token."""
+    segments = iter(segments)
+    while several := list(itertools.islice(segments, _A_CALL)):
+        nothing = jax.tree.map(np.zeros_like, several[0])
+        several += [nothing] * (_A_CALL - len(several))
+        yield jax.tree.map(lambda *arrays: np.stack(arrays), *several)
+
+
 def _row_shardings(
     mesh: jax.sharding.Mesh | None, batch_size: int
 ) -> tuple[NamedSharding | None, NamedSharding | None]:
@@ -189,4 +228,5 @@ def _row_shardings(
     if mesh is None or mesh.size == 1:
         return None, None
     whole = NamedSharding(mesh, PartitionSpec())
-    return (NamedSharding(mesh, PartitionSpec(mesh.axis_names)) if batch_size % mesh.size == 0 else whole), whole
+    rows = NamedSharding(mesh, PartitionSpec(None, mesh.axis_names))  # of several segments
+    return (rows if batch_size % mesh.size == 0 else whole), whole

@@ -9,6 +9,7 @@ Shapes: L layers, B rows, T segment, M slots of a level, D model.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +23,17 @@ class Projected:
     """States with what attention makes of them, while the parameters do not change. Without L inside a layer."""
 
     states_LxBxMxD: jax.Array | None  # only where they are still to be compressed
-    keys_LxBxMxHxK: jax.Array
-    values_LxBxMxHxK: jax.Array
+    keys_LxBxHxMxK: jax.Array
+    values_LxBxHxMxK: jax.Array
 
 
-# What slots hold. Everything here moves all arrays of it alike.
+# What slots hold. Everything here moves all arrays of it alike: slots are their last axis but one.
 Slots = jax.Array | Projected
+
+
+def num_slots(slots: Slots) -> int:
+    """M."""
+    return jax.tree.leaves(slots)[0].shape[-2]
 
 
 @struct.dataclass
@@ -41,7 +47,7 @@ class Fifo:
     @property
     def length(self) -> int:
         """M, the number of slots."""
-        return jax.tree.leaves(self.slots_LxBxMxD)[0].shape[2]
+        return num_slots(self.slots_LxBxMxD)
 
     def valid_BxM(self) -> jax.Array:
         """Which slots hold something."""
@@ -131,7 +137,7 @@ def push(
     """
     if len(candidates) != len(memory.levels) - 1:
         raise ValueError(f'{len(memory.levels)} levels need {len(memory.levels) - 1} candidates, not {len(candidates)}')
-    segment_length = jax.tree.leaves(inputs_LxBxTxD)[0].shape[2]
+    segment_length = num_slots(inputs_LxBxTxD)
     newest = memory.levels[0]
     batch_size = newest.count_B.shape[0]
     enters_B = jnp.ones((batch_size,), bool)
@@ -146,19 +152,20 @@ def push(
 
 
 def _append(level: Fifo, new_LxBxTxD: Slots, ages_LxBxT: jax.Array | None, enters_B: jax.Array) -> Fifo:
-    length, added = level.length, jax.tree.leaves(new_LxBxTxD)[0].shape[2]
+    length, added = level.length, num_slots(new_LxBxTxD)
 
-    def shifted(old: jax.Array, new: jax.Array) -> jax.Array:
-        moved = jnp.concatenate([old, new.astype(old.dtype)], axis=2)[:, :, added:]
-        if added > length:
-            moved = new.astype(old.dtype)[:, :, added - length :]
+    def shifted(axis: int, old: jax.Array, new: jax.Array) -> jax.Array:
+        # Cut before they are joined: then nothing but what stays is copied.
+        stays = jax.lax.slice_in_dim(old, min(added, length), None, axis=axis)
+        enter = jax.lax.slice_in_dim(new.astype(old.dtype), max(added - length, 0), None, axis=axis)
+        moved = jnp.concatenate([stays, enter], axis)
         enters = enters_B.reshape((1, -1) + (1,) * (old.ndim - 2))
         return jnp.where(enters, moved, old)
 
     return Fifo(
-        slots_LxBxMxD=jax.tree.map(shifted, level.slots_LxBxMxD, new_LxBxTxD),
+        slots_LxBxMxD=jax.tree.map(functools.partial(shifted, -2), level.slots_LxBxMxD, new_LxBxTxD),
         count_B=jnp.where(enters_B, jnp.minimum(level.count_B + added, length), level.count_B),
-        ages_LxBxM=None if ages_LxBxT is None else shifted(level.ages_LxBxM, ages_LxBxT),
+        ages_LxBxM=None if ages_LxBxT is None else shifted(-1, level.ages_LxBxM, ages_LxBxT),
     )
 
 

@@ -32,9 +32,14 @@ class LayerMemory:
         return jax.tree.leaves(self.slots)[0].shape[0]
 
     @property
+    def num_layers(self) -> int:
+        """L, where it is of a stack of layers."""
+        return len(self.layer)
+
+    @property
     def num_slots(self) -> int:
         """P, of all levels."""
-        return sum(jax.tree.leaves(slots)[0].shape[1] for slots in self.slots)
+        return sum(map(fifo.num_slots, self.slots))
 
 
 @struct.dataclass
@@ -150,18 +155,18 @@ class TransformerXLBlock(nn.Module):
           candidates for the compressed levels, and auxiliary losses.
         """
         inputs_BxTxD = self._attention_input(x_BxTxD)
-        past_keys, past_values = self._past(memory)
         keys, values = self.attention.project(inputs_BxTxD)
-        x_BxTxD, weights_BxHxTxN = self._after_inputs(
-            x_BxTxD,
+        attended_BxTxD, weights_BxHxTxN = self.attention(
             inputs_BxTxD,
-            jnp.concatenate([past_keys, keys], axis=1),
-            jnp.concatenate([past_values, values], axis=1),
+            self._past(memory),
+            (keys, values),
             self._positions(memory, shared.tables),
             self._far_ages(memory),
-            shared,
+            self.biases if self._owns_biases else shared.biases,
+            shared.view,
             train,
         )
+        x_BxTxD = self._after_attention(x_BxTxD, attended_BxTxD, train)
         usage_BxN = self.usage(weights_BxHxTxN, shared.lengths_B)
         candidates = self.compress(memory, inputs_BxTxD.shape[1], usage_BxN, shared.segments_B)
         analysed = self.is_mutable_collection('intermediates')
@@ -212,19 +217,18 @@ class TransformerXLBlock(nn.Module):
             inputs_BxTxD=jnp.zeros((B, segment_length, self.config.model_dim), dtype) if keeps_states else None,
             usage_BxP=self.usage(jnp.zeros((B, 1, 1, P)), jnp.ones((B,), jnp.int32)),
         )
-        return empty, (jax.tree.map(lambda table: table.swapaxes(0, 1), self._positions(memory, tables)), tail)
+        return empty, (self._positions(memory, tables), tail)
 
     def project_memory(self, empty: None, memory: LayerMemory):
         """Keys and values of memory's slots, B x H x P x K, and the ages of the compressed ones (after the carry)."""
-        keys, values = self._past(memory)
-        return empty, (keys.swapaxes(1, 2), values.swapaxes(1, 2), self._far_ages(memory))
+        return empty, (*self._past(memory), self._far_ages(memory))
 
     def extend(
         self, x_BxD: jax.Array, past: PastSlots, tail: LayerTail, biases: Biases | None, view: OneView
     ) -> tuple[jax.Array, LayerTail]:
         """Reads one token of each row; memory is only read."""
         inputs_BxD = self._attention_input(x_BxD)
-        key_BxHxK, value_BxHxK = self.attention.project(inputs_BxD)
+        key_BxHxK, value_BxHxK = self.attention.project_one(inputs_BxD)
         attended_BxD, weights_BxHxP, keys_BxHxTxK, values_BxHxTxK = self.attention.attend_one(
             inputs_BxD,
             key_BxHxK,
@@ -247,8 +251,7 @@ class TransformerXLBlock(nn.Module):
     def close(self, empty: None, memory: LayerMemory, tail: LayerTail, segments_B: jax.Array):
         """What enters the memory and the candidates for the compressed levels, once the segment is full."""
         T = tail.keys_BxHxTxK.shape[2]
-        keys, values = tail.keys_BxHxTxK.swapaxes(1, 2), tail.values_BxHxTxK.swapaxes(1, 2)
-        held = self._held(memory, 0, tail.inputs_BxTxD, keys, values)
+        held = self._held(memory, 0, tail.inputs_BxTxD, tail.keys_BxHxTxK, tail.values_BxHxTxK)
         return empty, (held, self.compress(memory, T, tail.usage_BxP, segments_B))
 
     def usage(self, weights_BxHxTxN: jax.Array, lengths_B: jax.Array) -> jax.Array | None:
@@ -278,12 +281,12 @@ class TransformerXLBlock(nn.Module):
         return self.attention_norm(x_BxTxD) if self.config.norm == 'pre' else x_BxTxD
 
     def _past(self, memory: LayerMemory) -> tuple[jax.Array, jax.Array]:
-        """Keys and values of all slots, the oldest level first."""
+        """Keys and values of all slots, the oldest level first, B x H x P x K each."""
         levels = self.frozen_levels(memory)[::-1]
         if not holds_projections(memory):
             return self.attention.project(jnp.concatenate(levels, axis=1))
-        keys = jnp.concatenate([level.keys_LxBxMxHxK for level in levels], axis=1)
-        return keys, jnp.concatenate([level.values_LxBxMxHxK for level in levels], axis=1)
+        keys = jnp.concatenate([level.keys_LxBxHxMxK for level in levels], axis=2)
+        return keys, jnp.concatenate([level.values_LxBxHxMxK for level in levels], axis=2)
 
     def _positions(self, memory: LayerMemory, tables: PositionTables) -> PositionTables:
         if not holds_projections(memory):
@@ -306,11 +309,6 @@ class TransformerXLBlock(nn.Module):
         """Doubled ages of all compressed slots, oldest level first, B x C (C = 0 without any)."""
         ages = [jnp.zeros((memory.batch_size, 0), jnp.int32), *memory.ages[:0:-1]]
         return jnp.concatenate(ages, axis=1)
-
-    def _after_inputs(self, x, inputs, keys, values, projected, far_ages_BxC, shared: Shared, train: bool):
-        biases = self.biases if self._owns_biases else shared.biases
-        attended, weights = self.attention(inputs, keys, values, projected, far_ages_BxC, biases, shared.view, train)
-        return self._after_attention(x, attended, train), weights
 
     def _after_attention(self, x: jax.Array, attended: jax.Array, train: bool) -> jax.Array:
         x = x + self.dropout(attended, deterministic=not train)

@@ -117,7 +117,7 @@ class CompressiveBlock(TransformerXLBlock):
         """What a selection goes by, for the oldest `width` slots of a level."""
         if self.config.compression == 'most_used':
             # The keys are [.., level 2, level 1, level 0, segment].
-            before = sum(jax.tree.leaves(slots)[0].shape[1] for slots in memory.slots[level + 1 :])
+            before = sum(map(fifo.num_slots, memory.slots[level + 1 :]))
             return usage_BxN[:, before : before + width]
         if self.config.compression == 'random':
             key = jax.random.fold_in(jax.random.key(0), level)

@@ -17,14 +17,14 @@ from flax import struct
 from memjax.memory import fifo
 from memjax.models.contract import RECURRENT_WARMUP
 from memjax.models.replay import Replay
-from memjax.models.transformer_xl import TransformerXL
+from memjax.models.transformer_xl import Memory, TransformerXL, join, split
 
 
 @struct.dataclass
 class RecurrentMemory:
     """What one segment leaves for the next."""
 
-    cached: fifo.Memory  # Transformer-XL's, of length 0 for the plain model
+    cached: Memory  # Transformer-XL's, of length 0 for the plain model
     written_BxMxD: jax.Array  # compute dtype
     is_empty_B: jax.Array  # bool, nothing is written yet: the learned initial tokens are read
 
@@ -81,13 +81,16 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
         tokens_BxMxD = jnp.where(
             is_empty_B[:, None, None], self.initial_MxD.astype(x_BxTxD.dtype), memory.written_BxMxD
         )
-        cached = fifo.forget(memory.cached, start_B)
-        y_BxNxD, [(inputs_LxBxNxD, _, _)] = self._read(
-            jnp.concatenate([tokens_BxMxD, x_BxTxD, tokens_BxMxD], axis=1), [cached], lengths_B, train
+        cached = [fifo.forget(each, start_B) for each in split(memory.cached)]
+        y_BxNxD, gathered = self._read(
+            jnp.concatenate([tokens_BxMxD, x_BxTxD, tokens_BxMxD], axis=1), cached, lengths_B, train
         )
+        # The text alone is cached; to the next segment it is farther by the tokens that are read between.
+        texts = [
+            jax.tree.map(lambda array: array[..., M : M + T, :], inputs_LxBxNxD) for inputs_LxBxNxD, _, _ in gathered
+        ]
         memory = RecurrentMemory(
-            # The text alone is cached; to the next segment it is farther by the tokens that are read between.
-            cached=fifo.push(cached, jax.tree.map(lambda inputs: inputs[:, :, M : M + T], inputs_LxBxNxD)),
+            cached=join(map(fifo.push, cached, texts)),
             written_BxMxD=y_BxNxD[:, M + T :],
             is_empty_B=jnp.zeros_like(is_empty_B),
         )

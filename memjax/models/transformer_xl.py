@@ -17,7 +17,7 @@ from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
 
-# One, or one for each stack of layers.
+# One, or one for each stack of layers; one for each layer where slots are projected.
 Memory = fifo.Memory | tuple[fifo.Memory, ...]
 
 
@@ -46,6 +46,45 @@ class Tail:
     def segment_length(self) -> int:
         """T."""
         return self.layers[0].keys_BxHxTxK.shape[2]
+
+
+class _Layer:
+    """One layer of a stack, called as a stack of one.
+
+    A scan would cut each layer's slots out of those of all, which copies the whole memory for every segment.
+    """
+
+    def __init__(self, block: TransformerXLBlock, params: Any, core: nn.Module):
+        self._block, self._params, self._core = block, params, core
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        return {'params': _stacked([self._params])}
+
+    def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
+        sown = 'intermediates'
+        if not self._core.is_mutable_collection(sown):
+            return self._apply('__call__', x_BxTxD, memory, shared, train)
+        results, variables = self._apply('__call__', x_BxTxD, memory, shared, train, mutable=[sown])
+        for name, (value,) in variables[sown].items():
+            self._core.sow(sown, name, value[None])
+        return results
+
+    def open(self, *args: Any):
+        return self._apply('open', *args)
+
+    def project_memory(self, *args: Any):
+        return self._apply('project_memory', *args)
+
+    def close(self, *args: Any):
+        return self._apply('close', *args)
+
+    def _apply(self, method: str, carry: Any, *args: Any, mutable: Any = False) -> Any:
+        of_layer = [_unstacked(arg, 1)[0] if isinstance(arg, LayerMemory | LayerTail) else arg for arg in args]
+        results = self._block.apply({'params': self._params}, carry, *of_layer, method=method, mutable=mutable)
+        (carry, gathered), *variables = results if mutable else (results,)
+        results = carry, _stacked([gathered])
+        return (results, *variables) if mutable else results
 
 
 class TransformerXL(nn.Module):
@@ -121,7 +160,7 @@ class TransformerXL(nn.Module):
     def init_memory(self, batch_size: int) -> Memory:
         """An empty memory; needs no parameters."""
         dtype = jnp.dtype(self.config.dtype)
-        return _join(
+        return join(
             fifo.empty_memory(part.num_layers, batch_size, self.memory_lengths, part.model_dim, dtype)
             for part in self.parts
         )
@@ -143,9 +182,9 @@ class TransformerXL(nn.Module):
           States B x T x D, the memory for the next segment, auxiliary losses (means over layers) and stats (the same
           by layer, L).
         """
-        memories = [fifo.forget(each, start_B) for each in _split(memory)]
+        memories = [fifo.forget(each, start_B) for each in split(memory)]
         y_BxTxD, gathered = self._read(x_BxTxD, memories, lengths_B, train)
-        memory = _join(
+        memory = join(
             fifo.push(each, inputs_LxBxTxD, candidates)
             for each, (inputs_LxBxTxD, candidates, _) in zip(memories, gathered, strict=True)
         )
@@ -157,12 +196,13 @@ class TransformerXL(nn.Module):
         self, x_BxTxD: jax.Array, memories: Sequence[fifo.Memory], lengths_B: jax.Array, train: bool
     ) -> tuple[jax.Array, list[tuple]]:
         """The last layer's states, and of each stack its layers' inputs, candidates and auxiliary losses."""
-        if train and memories[0].positions is not None:
+        if train and _is_cached(memories):
             raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
-        T, gathered = x_BxTxD.shape[1], []
+        T, gathered, shared_by = x_BxTxD.shape[1], [], None
         x_BxTxD = self._placed(x_BxTxD, jnp.arange(T), train)
         for stack, part, memory, by_layer in self._stacks(memories):
-            shared = self._shared(part, memory, T, lengths_B, train)
+            if shared_by is not part:
+                shared, shared_by = self._shared(part, memory, T, lengths_B, train), part
             x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
             gathered.append(from_layers)
         return self._finish(x_BxTxD, train), gathered
@@ -177,11 +217,21 @@ class TransformerXL(nn.Module):
           segment_length: T of all segments to come; none may have another.
         """
         cached = []
-        for stack, part, each, by_layer in self._stacks(_split(memory)):
+        for stack, part, each, by_layer in self._stacks(split(memory)):
             _, (slots, positions) = stack.cache(None, by_layer, self._tables(part, segment_length, False))
-            levels = [level.replace(slots_LxBxMxD=new) for level, new in zip(each.levels, slots, strict=True)]
-            cached.append(each.replace(levels=tuple(levels), positions=positions))
-        return _join(cached)
+            for layer in range(part.num_layers):
+
+                def of_layer(array: jax.Array, layer: int = layer) -> jax.Array:
+                    return array[layer : layer + 1]
+
+                levels = [
+                    level.replace(
+                        slots_LxBxMxD=jax.tree.map(of_layer, new), ages_LxBxM=jax.tree.map(of_layer, level.ages_LxBxM)
+                    )
+                    for level, new in zip(each.levels, slots, strict=True)
+                ]
+                cached.append(each.replace(levels=tuple(levels), positions=jax.tree.map(of_layer, positions)))
+        return join(cached)
 
     def open(self, memory: Memory, segment_length: int) -> OpenSegment:
         """Begins a segment that is read token by token.
@@ -191,12 +241,12 @@ class TransformerXL(nn.Module):
           segment_length: T, after which memory moves.
         """
         params, tables, tails = [], [], []
-        for stack, part, _, by_layer in self._stacks(_split(memory)):
+        for stack, part, _, by_layer in self._stacks(split(memory)):
             _, opened = stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)
-            for projected, tail in _unstacked(opened, part.num_layers):
+            for projected, tail in _unstacked(opened, by_layer.num_layers):
                 tables.append({'near': _groups(projected.near, 0), 'far': _groups(projected.far, 0)})
                 tails.append(tail)
-            params += _unstacked(stack.variables['params'], part.num_layers)
+            params += _unstacked(stack.variables['params'], by_layer.num_layers)
         slots = [PastSlots(**past, **table) for past, table in zip(self._past_slots(memory), tables, strict=True)]
         tail = Tail(layers=tuple(tails), length=jnp.zeros((), jnp.int32))
         return OpenSegment(Past(memory, tuple(slots), tuple(params)), tail)
@@ -205,8 +255,14 @@ class TransformerXL(nn.Module):
         """Reads one token of each row; a full segment must be closed before."""
         x_BxD = self._placed(x_BxD[:, None], tail.length[None], False)[:, 0]
         biases = self.biases if self._shares_biases else None
-        layers, each_layer = [], zip(past.params, past.slots, tail.layers, strict=True)
-        for part, memory in zip(self.parts, _split(past.memory), strict=True):
+        memories, layers, each_layer = (
+            iter(split(past.memory)),
+            [],
+            zip(past.params, past.slots, tail.layers, strict=True),
+        )
+        for part in self.parts:
+            # Layers of a part are equally full.
+            memory, *_ = itertools.islice(memories, part.num_layers if _is_cached(past.memory) else 1)
             mask_BxN = self._mask(memory, tail.segment_length, tail.length[None])[:, 0]
             view = OneView(mask_BxN=mask_BxN, place=tail.length)
             # Not scanned over: a scan would copy each layer's part of memory for every token.
@@ -220,11 +276,11 @@ class TransformerXL(nn.Module):
         """Moves the memory at the end of a segment, and begins the next one."""
         past, tail = state.past, state.tail
         memories, each_layer = [], iter(tail.layers)
-        for stack, part, memory, by_layer in self._stacks(_split(past.memory)):
-            layers = jax.tree.map(lambda *leaves: jnp.stack(leaves), *itertools.islice(each_layer, part.num_layers))
+        for stack, _, memory, by_layer in self._stacks(split(past.memory)):
+            layers = _stacked(list(itertools.islice(each_layer, by_layer.num_layers)))
             _, (held, candidates) = stack.close(None, by_layer, layers, memory.segments_B)
             memories.append(fifo.push(memory, held, candidates))
-        memory = _join(memories)
+        memory = join(memories)
         slots = [old.replace(**new) for old, new in zip(past.slots, self._past_slots(memory), strict=True)]
         tail = Tail(layers=tuple(layer.emptied() for layer in tail.layers), length=jnp.zeros_like(tail.length))
         return OpenSegment(past.replace(memory=memory, slots=tuple(slots)), tail)
@@ -232,27 +288,37 @@ class TransformerXL(nn.Module):
     def _past_slots(self, memory: Memory) -> list[dict[str, Any]]:
         """Of each layer, those fields of `PastSlots` that depend on the memory."""
         slots = []
-        for stack, part, _, by_layer in self._stacks(_split(memory)):
+        for stack, _, _, by_layer in self._stacks(split(memory)):
             _, projected = stack.project_memory(None, by_layer)
-            for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in _unstacked(projected, part.num_layers):
+            for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in _unstacked(projected, by_layer.num_layers):
                 keys, values = _groups(keys_BxHxPxK, 1), _groups(values_BxHxPxK, 1)
                 slots.append({'keys': keys, 'values': values, 'far_ages_BxC': far_ages_BxC})
         return slots
 
     def map_rows(self, function: Callable[..., jax.Array], *memories: Memory) -> Memory:
         """See `fifo.map_rows`."""
-        return _join(fifo.map_rows(function, *each) for each in zip(*map(_split, memories), strict=True))
+        return join(fifo.map_rows(function, *each) for each in zip(*map(split, memories), strict=True))
 
     def _stacks(self, memories: Sequence[fifo.Memory]) -> Iterator[tuple[Any, Any, fifo.Memory, LayerMemory]]:
-        """Each stack with its model section, its memory, and the memory as its layers read it."""
-        stacks = (self.layers,) if len(self.parts) == 1 else self.layers
-        first = 0
-        for stack, part, memory in zip(stacks, self.parts, memories, strict=True):
-            layers = jnp.arange(first, first + part.num_layers, dtype=jnp.int32)
-            slots = tuple(level.slots_LxBxMxD for level in memory.levels)
-            ages = tuple(level.ages_LxBxM for level in memory.levels)
-            yield stack, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers, positions=memory.positions)
-            first += part.num_layers
+        """Each stack with its model section, its memory, and the memory as its layers read it.
+
+        Where slots are projected, each layer is a stack by itself, of the same section as its neighbours.
+        """
+        parts = self.parts
+        stacks = (self.layers,) if len(parts) == 1 else self.layers
+        first, rest = 0, iter(memories)
+        for stack, part in zip(stacks, parts, strict=True):
+            alone = [stack]
+            if _is_cached(memories):
+                block = self.block(part, parent=None)
+                alone = [_Layer(block, each, self) for each in _unstacked(stack.variables['params'], part.num_layers)]
+            for each in alone:
+                memory, count = next(rest), part.num_layers // len(alone)
+                layers = jnp.arange(first, first + count, dtype=jnp.int32)
+                slots = tuple(level.slots_LxBxMxD for level in memory.levels)
+                ages = tuple(level.ages_LxBxM for level in memory.levels)
+                yield each, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers, positions=memory.positions)
+                first += count
 
     @property
     def _shares_biases(self) -> bool:
@@ -318,6 +384,16 @@ def _unstacked(tree: Any, count: int) -> list[Any]:
     return [jax.tree.map(lambda leaf, at=at: leaf[at], tree) for at in range(count)]
 
 
+def _stacked(layers: Sequence[Any]) -> Any:
+    """Layers together."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
+
+
+def _is_cached(memory: Memory | Sequence[fifo.Memory]) -> bool:
+    first = memory if isinstance(memory, fifo.Memory) else memory[0]
+    return isinstance(first.levels[0].slots_LxBxMxD, fifo.Projected)
+
+
 def _groups(array: jax.Array | None, axis: int) -> tuple[jax.Array, ...] | None:
     """Heads in the groups in which single queries are multiplied with them.
 
@@ -329,10 +405,12 @@ def _groups(array: jax.Array | None, axis: int) -> tuple[jax.Array, ...] | None:
     return tuple(jnp.split(array, groups, axis=axis))
 
 
-def _split(memory: Memory) -> tuple[fifo.Memory, ...]:
+def split(memory: Memory) -> tuple[fifo.Memory, ...]:
+    """The memories of all stacks."""
     return memory if isinstance(memory, tuple) else (memory,)
 
 
-def _join(memories: Iterable[fifo.Memory]) -> Memory:
+def join(memories: Iterable[fifo.Memory]) -> Memory:
+    """What `split` takes apart."""
     memories = tuple(memories)
     return memories[0] if len(memories) == 1 else memories

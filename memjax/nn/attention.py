@@ -155,42 +155,45 @@ class RelativeAttention(nn.Module):
         self.dropout = nn.Dropout(self.attention_dropout_rate)
 
     def project(self, states_BxNxD: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Keys and values of states, B x N x H x K each."""
-        return self._heads(states_BxNxD, self.key_kernel), self._heads(states_BxNxD, self.value_kernel)
+        """Keys and values of states, B x H x N x K each."""
+        return self._by_head(states_BxNxD, self.key_kernel), self._by_head(states_BxNxD, self.value_kernel)
+
+    def project_one(self, states_BxD: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The same of one state a row, B x H x K each."""
+        return self._heads(states_BxD, self.key_kernel), self._heads(states_BxD, self.value_kernel)
 
     def project_positions(self, tables: PositionTables) -> PositionTables:
-        """W_R R (shaw: a), N x H x K each, in the compute dtype."""
+        """W_R R (shaw: a), H x N x K each, in the compute dtype."""
         if self.encoding == 'absolute':
             return tables
         if self.encoding == 'shaw':
             rows_NxHxK = self.distance_table[jnp.minimum(tables.near, self.largest_distance)]
-            return PositionTables(near=rows_NxHxK.astype(self.dtype), far=None)
-        if tables.far is None:
-            return PositionTables(near=self._heads(tables.near, self.position_kernel), far=None)
-        near = self._heads(tables.near, self.position_kernel)
-        return PositionTables(near=near, far=self.project_far_positions(tables.far))
+            return PositionTables(near=rows_NxHxK.swapaxes(0, 1).astype(self.dtype), far=None)
+        near = self._by_head(tables.near, self.position_kernel)
+        return PositionTables(near=near, far=None if tables.far is None else self.project_far_positions(tables.far))
 
     def project_far_positions(self, far_NxD: jax.Array) -> jax.Array:
         """The same of the compressed slots' encodings alone."""
-        return self._heads(far_NxD, self.far_position_kernel if self.scheme == 'separate' else self.position_kernel)
+        return self._by_head(far_NxD, self.far_position_kernel if self.scheme == 'separate' else self.position_kernel)
 
     def __call__(
         self,
         x_BxTxD: jax.Array,
-        keys_BxNxHxK: jax.Array,
-        values_BxNxHxK: jax.Array,
+        past: tuple[jax.Array, jax.Array],
+        own: tuple[jax.Array, jax.Array],
         projected: PositionTables,
         far_ages_BxC: jax.Array | None,
         biases: Biases | None,
         view: View,
         train: bool,
     ) -> tuple[jax.Array, jax.Array]:
-        """Attends from x to keys, which include x's own.
+        """Attends from a segment to memory and to itself, under one softmax.
 
         Args:
           x_BxTxD: the queries' states.
-          keys_BxNxHxK: oldest first; in schemes other than `slots` the compressed ones come first.
-          values_BxNxHxK: of the same slots.
+          past: keys and values of memory, B x H x P x K each, oldest first; in schemes other than `slots` the
+            compressed ones come first.
+          own: keys and values of x, B x H x T x K each.
           projected: from `project_positions`.
           far_ages_BxC: doubled ages of the compressed slots, for scheme `time`.
           biases: u and v; None where the encoding has none.
@@ -200,18 +203,37 @@ class RelativeAttention(nn.Module):
         Returns:
           The result, B x T x D, and the attention weights before dropout, B x H x T x N, float32.
         """
-        q_BxTxHxK = self._heads(x_BxTxD, self.query_kernel)
-        q_content, q_position = q_BxTxHxK, q_BxTxHxK
-        if biases is not None:
-            q_content, q_position = q_BxTxHxK + biases.u.astype(self.dtype), q_BxTxHxK + biases.v.astype(self.dtype)
-        scores = jnp.einsum('bthk,bnhk->bhtn', q_content, keys_BxNxHxK, preferred_element_type=jnp.float32)
+        q_BxHxTxK = self._by_head(x_BxTxD, self.query_kernel)
+        q_content = q_BxHxTxK if biases is None else q_BxHxTxK + biases.u[:, None].astype(self.dtype)
+        P, parts = past[0].shape[2], (past, own)
+        # Memory's keys and the segment's are never laid side by side: that would copy the whole memory.
+        scores = [
+            jnp.einsum('bhtk,bhnk->bhtn', q_content, keys, preferred_element_type=jnp.float32) for keys, _ in parts
+        ]
         if projected.near is not None:
-            scores += self._position_scores(q_BxTxHxK, q_position, projected, far_ages_BxC, biases, view)
-        scores = jnp.where(view.mask_BxTxN[:, None], scores * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
-        weights_BxHxTxN = jax.nn.softmax(scores, axis=-1)
-        dropped_BxHxTxN = self.dropout(weights_BxHxTxN.astype(self.dtype), deterministic=not train)
-        attended_BxTxHxK = jnp.einsum('bhtn,bnhk->bthk', dropped_BxHxTxN, values_BxNxHxK)
-        return jnp.einsum('bthk,hkd->btd', attended_BxTxHxK, self.output_kernel.astype(self.dtype)), weights_BxHxTxN
+            of_positions = self._position_scores(q_BxHxTxK, projected, far_ages_BxC, biases, view)
+            scores = [each + part for each, part in zip(scores, of_positions, strict=True)]
+        scores = [
+            jnp.where(mask[:, None], each * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
+            for each, mask in zip(scores, _cut(view.mask_BxTxN, P), strict=True)
+        ]
+        highest_BxHxTx1 = jnp.max(scores[1], axis=-1, keepdims=True)
+        if P:
+            highest_BxHxTx1 = jnp.maximum(highest_BxHxTx1, jnp.max(scores[0], axis=-1, keepdims=True))
+        powers = [jnp.exp(each - jax.lax.stop_gradient(highest_BxHxTx1)) for each in scores]
+        total_BxHxTx1 = sum(each.sum(axis=-1, keepdims=True) for each in powers)
+        attended_BxHxTxK = sum(
+            jnp.einsum(
+                'bhtn,bhnk->bhtk',
+                self.dropout(each.astype(self.dtype), deterministic=not train),
+                values,
+                preferred_element_type=jnp.float32,
+            )
+            for each, (_, values) in zip(powers, parts, strict=True)
+        )
+        attended_BxHxTxK = (attended_BxHxTxK / total_BxHxTx1).astype(self.dtype)
+        y_BxTxD = jnp.einsum('bhtk,hkd->btd', attended_BxHxTxK, self.output_kernel.astype(self.dtype))
+        return y_BxTxD, jnp.concatenate(powers, axis=-1) / total_BxHxTx1
 
     def attend_one(
         self,
@@ -282,21 +304,19 @@ class RelativeAttention(nn.Module):
             self._heads(states_BxNxD, frozen(self.value_kernel)),
         )
 
-    def _position_scores(self, q_BxTxHxK, q_position_BxTxHxK, projected, far_ages_BxC, biases, view) -> jax.Array:
-        scores_BxHxTxN = positions.distance_scores(q_position_BxTxHxK, projected.near)
+    def _position_scores(self, q_BxHxTxK, projected, far_ages_BxC, biases, view) -> tuple[jax.Array, jax.Array]:
+        """Of memory and of the segment itself."""
+        q_position = q_BxHxTxK if biases is None else q_BxHxTxK + biases.v[:, None].astype(self.dtype)
+        near_BxHxTxM, own_BxHxTxT = positions.distance_scores(q_position, projected.near)
         if projected.far is None:
-            return scores_BxHxTxN
-        far_BxHxTxC = self._far_scores(q_BxTxHxK, projected.far, far_ages_BxC, biases, view)
-        return jnp.concatenate([far_BxHxTxC, scores_BxHxTxN], axis=-1)
-
-    def _far_scores(self, q_BxTxHxK, far_table, far_ages_BxC, biases, view) -> jax.Array:
+            return near_BxHxTxM, own_BxHxTxT
         if self.scheme == 'time':
-            return positions.gathered_scores(
-                q_BxTxHxK + biases.v.astype(self.dtype), far_table, far_ages_BxC, view.ages_at
-            )
-        # The table spans the compressed slots and a segment right after them; only the slots' columns exist.
-        scores = positions.distance_scores(q_BxTxHxK + biases.far_v.astype(self.dtype), far_table)
-        return scores[..., : far_ages_BxC.shape[1]]
+            far_BxHxTxC = positions.gathered_scores(q_position, projected.far, far_ages_BxC, view.ages_at)
+        else:
+            # The table spans the compressed slots and a segment right after them; only the slots' columns exist.
+            q_far = q_BxHxTxK + biases.far_v[:, None].astype(self.dtype)
+            far_BxHxTxC, _ = positions.distance_scores(q_far, projected.far)
+        return jnp.concatenate([far_BxHxTxC, near_BxHxTxM], axis=-1), own_BxHxTxT
 
     def _position_scores_of_one(self, q_BxHxK, T, past, biases, view) -> jax.Array:
         q_position = q_BxHxK if biases is None else q_BxHxK + biases.v.astype(self.dtype)
@@ -315,6 +335,14 @@ class RelativeAttention(nn.Module):
 
     def _heads(self, x: jax.Array, kernel_DxHxK: jax.Array) -> jax.Array:
         return jnp.einsum('...d,dhk->...hk', x.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
+
+    def _by_head(self, x_xNxD: jax.Array, kernel_DxHxK: jax.Array) -> jax.Array:
+        return jnp.einsum('...nd,dhk->...hnk', x_xNxD.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
+
+
+def _cut(array: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
+    """Memory's part and the segment's."""
+    return array[..., :length], array[..., length:]
 
 
 def _by_group(products: str, x_BxHx: jax.Array, arrays: tuple[jax.Array, ...], dtype: jnp.dtype) -> jax.Array:

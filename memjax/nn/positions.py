@@ -35,20 +35,30 @@ def descending_distances(num_keys: int) -> jax.Array:
     return jnp.arange(num_keys - 1, -1, -1)
 
 
-def distance_scores(q_BxTxHxK: jax.Array, table_NxHxK: jax.Array) -> jax.Array:
+def distance_scores(q_BxHxTxK: jax.Array, table_HxNxK: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Scores of each query with the encoding of its distance to each of N keys.
 
     Query i of a segment is at distance (N - T) + i - j from key j, T being the segment's length.
 
     Args:
-      q_BxTxHxK: queries of a whole segment.
-      table_NxHxK: projected encodings of the distances N - 1, .., 0.
+      q_BxHxTxK: queries of a whole segment.
+      table_HxNxK: projected encodings of the distances N - 1, .., 0.
 
     Returns:
-      B x H x T x N, float32. Entries of keys after the query are arbitrary and must be masked.
+      Those of the keys before the segment, B x H x T x N - T, and of its own, B x H x T x T, float32. Entries of keys
+      after the query are arbitrary and must be masked.
     """
-    scores = jnp.einsum('bthk,nhk->bhtn', q_BxTxHxK, table_NxHxK, preferred_element_type=jnp.float32)
-    return _relative_shift(scores)
+    # By heads first, as the product comes: nothing is transposed that is as large as the scores.
+    scores_HxBxTxN = jax.lax.dot_general(
+        q_BxHxTxK, table_HxNxK, (((3,), (2,)), ((1,), (0,))), preferred_element_type=jnp.float32
+    )
+    H, B, T, N = scores_HxBxTxN.shape
+    # Query i needs its row moved left by T - 1 - i. In rows that are one shorter, all do: a matter of addresses. The
+    # last column is lost, which is the segment's.
+    flat_HxBxL = scores_HxBxTxN.reshape(H, B, T * N)[..., T - 1 :]
+    past_HxBxTxP = flat_HxBxL[..., : T * (N - 1)].reshape(H, B, T, N - 1)[..., : N - T]
+    own_HxBxTxT = _relative_shift(scores_HxBxTxN[..., N - T :])
+    return past_HxBxTxP.swapaxes(0, 1), own_HxBxTxT.swapaxes(0, 1)
 
 
 def scores_at_place(scores_BxHxN: jax.Array, segment_length: int, place: jax.Array) -> jax.Array:
@@ -66,27 +76,27 @@ def scores_at_place(scores_BxHxN: jax.Array, segment_length: int, place: jax.Arr
     return jax.lax.dynamic_slice_in_dim(padded, segment_length - 1 - place, scores_BxHxN.shape[2], axis=2)
 
 
-def _relative_shift(scores_BxHxTxN: jax.Array) -> jax.Array:
+def _relative_shift(scores_HxBxTxT: jax.Array) -> jax.Array:
     """Moves row i of the last two axes left by T - 1 - i, so that column n becomes key j = n - (T - 1 - i)."""
-    B, H, T, N = scores_BxHxTxN.shape
-    padded = jnp.pad(scores_BxHxTxN, ((0, 0), (0, 0), (0, 0), (1, 0)))
-    return padded.reshape(B, H, N + 1, T)[:, :, 1:].reshape(B, H, T, N)
+    H, B, T, _ = scores_HxBxTxT.shape
+    padded = jnp.pad(scores_HxBxTxT, ((0, 0), (0, 0), (0, 0), (1, 0)))
+    return padded.reshape(H, B, T + 1, T)[:, :, 1:].reshape(H, B, T, T)
 
 
 def gathered_scores(
-    q_BxTxHxK: jax.Array, table_RxHxK: jax.Array, half_steps_BxC: jax.Array, places_T: jax.Array
+    q_BxHxTxK: jax.Array, table_HxRxK: jax.Array, half_steps_BxC: jax.Array, places_T: jax.Array
 ) -> jax.Array:
     """Scores of each query with slots whose distance differs by row, in half tokens.
 
     Args:
-      q_BxTxHxK: queries.
-      table_RxHxK: projected encodings of 0, 1/2, 1, .. tokens.
+      q_BxHxTxK: queries.
+      table_HxRxK: projected encodings of 0, 1/2, 1, .. tokens.
       half_steps_BxC: int32, each slot's doubled age at the segment's first token.
       places_T: each query's place in the segment, from 0.
 
     Returns:
       B x H x T x C, float32. A distance past the table's end takes its last row.
     """
-    scores_BxHxTxR = jnp.einsum('bthk,rhk->bhtr', q_BxTxHxK, table_RxHxK, preferred_element_type=jnp.float32)
-    rows_BxTxC = jnp.minimum(half_steps_BxC[:, None, :] + 2 * places_T[:, None], table_RxHxK.shape[0] - 1)
+    scores_BxHxTxR = jnp.einsum('bhtk,hrk->bhtr', q_BxHxTxK, table_HxRxK, preferred_element_type=jnp.float32)
+    rows_BxTxC = jnp.minimum(half_steps_BxC[:, None, :] + 2 * places_T[:, None], table_HxRxK.shape[1] - 1)
     return jnp.take_along_axis(scores_BxHxTxR, rows_BxTxC[:, None], axis=-1)
