@@ -9,7 +9,7 @@ from typing import Any
 
 from memjax.benchmark.work import Timing, Work
 
-_BASE = Work('evaluate', batch_size=1, segment_length=80, memory_length=480, count=10)
+_BASE = Work('evaluate', batch_size=1, segment_length=80, memory_length=480, count=16)
 # Each series changes one thing. For `compression_rate` the slots' number is fixed and their reach grows.
 SERIES = {
     'memory_length': [{'memory_length': length} for length in (240, 480, 960, 1920, 3840)],
@@ -23,7 +23,7 @@ def growth_works(quick: bool) -> Iterator[tuple[str, Work]]:
     """Every series' pieces of work: (series, work)."""
     for series, changes in SERIES.items():
         for change in changes[:2] if quick else changes:
-            yield series, dataclasses.replace(_BASE, **change, **({'count': 2} if quick else {}))
+            yield series, dataclasses.replace(_BASE, **change, **({'count': 8} if quick else {}))
 
 
 def growth_of(timings: Iterable[tuple[str, str, Work, list[Timing]]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from memjax.benchmark.work import Work
 from memjax.config import base_config
+from memjax.evaluation.likelihood import SEGMENTS_A_CALL, jit_together
 from memjax.generation import decoder
 from memjax.generation.drawing import Drawing, row_keys
 from memjax.models.contract import LanguageModel, Segment
@@ -51,19 +52,16 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
     model = model_of(work)
     params = jax.jit(lambda key: init_params(model, work.segment_length, key))(jax.random.key(0))
     generator = np.random.default_rng(0)
-    shape = (work.batch_size, work.segment_length)
-    segments = [
-        Segment(
-            inputs_BxT=generator.integers(work.vocab_size, size=shape, dtype=np.int32),
-            targets_BxT=generator.integers(work.vocab_size, size=shape, dtype=np.int32),
-            weights_BxT=np.ones(shape, np.float32),
-            start_B=np.zeros(work.batch_size, bool),
-            lengths_B=np.full(work.batch_size, work.segment_length, np.int32),
-        )
-        for _ in range(8)
-    ]
+    shape = (SEGMENTS_A_CALL, work.batch_size, work.segment_length)
+    segments = Segment(
+        inputs_BxT=generator.integers(work.vocab_size, size=shape, dtype=np.int32),
+        targets_BxT=generator.integers(work.vocab_size, size=shape, dtype=np.int32),
+        weights_BxT=np.ones(shape, np.float32),
+        start_B=np.zeros(shape[:2], bool),
+        lengths_B=np.full(shape[:2], work.segment_length, np.int32),
+    )
 
-    @functools.partial(jax.jit, donate_argnums=2)
+    @jit_together
     def read(params, segment, memory):
         output, memory = model.apply({'params': params}, segment, memory)
         return output.nll_BxT, memory
@@ -77,11 +75,15 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
 
     def run(count: int) -> jax.Array:
         nonlocal memory
-        for index in range(count):
-            losses, memory = read(params, segments[index % len(segments)], memory)
+        if count % SEGMENTS_A_CALL:
+            raise ValueError(
+                f'{count} segments are not a multiple of {SEGMENTS_A_CALL}, which evaluation reads at once'
+            )
+        for _ in range(count // SEGMENTS_A_CALL):
+            losses, memory = read(params, segments, memory)
         return losses.block_until_ready()
 
-    run(math.ceil(model.core.span / work.segment_length) + 1)
+    run(SEGMENTS_A_CALL * (math.ceil(model.core.span / work.segment_length / SEGMENTS_A_CALL) + 1))
     return run
 
 

@@ -25,7 +25,7 @@ from memjax.version import code_version
 
 # Names of the ratios, and what is compared: the lengths of Transformer-XL's enwik8 evaluation.
 COMPARISONS = {
-    'eval_txl_vs_transfoxl': Work('evaluate', batch_size=1, segment_length=80, memory_length=2100, count=20),
+    'eval_txl_vs_transfoxl': Work('evaluate', batch_size=1, segment_length=80, memory_length=2100, count=24),
     'eval_txl_vs_transfoxl_batch_4': Work('evaluate', batch_size=4, segment_length=80, memory_length=2100, count=8),
     'decode_txl_vs_transfoxl': Work('decode', batch_size=1, segment_length=128, memory_length=512, count=256),
     'decode_txl_vs_transfoxl_2100': Work('decode', batch_size=1, segment_length=128, memory_length=2100, count=128),
@@ -68,7 +68,7 @@ def bench(
             'ratios': {},
         }
         for name, work in COMPARISONS.items():
-            work = dataclasses.replace(work, count=max(1, work.count // 8)) if quick else work
+            work = dataclasses.replace(work, count=max(8, work.count // 8)) if quick else work
             timings = alternate(work, (ours, peer), repeats)
             rows = [row_of(name, worker.name, work, timings[worker.name]) for worker in (ours, peer)]
             result['rows'] += rows

@@ -23,7 +23,7 @@ from memjax.models.factory import build_model
 _IN_FLIGHT = 1
 # Segments that a call reads: a call gets and returns memory of the system, which for short segments takes as long as
 # reading them.
-_A_CALL = 8
+SEGMENTS_A_CALL = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,9 +215,9 @@ def read_together(
 def _together(segments: Iterable[EvaluationSegment]) -> Iterator[EvaluationSegment]:
     """Segments in stacks of equal height, the last one filled up with segments without a token."""
     segments = iter(segments)
-    while several := list(itertools.islice(segments, _A_CALL)):
+    while several := list(itertools.islice(segments, SEGMENTS_A_CALL)):
         nothing = jax.tree.map(np.zeros_like, several[0])
-        several += [nothing] * (_A_CALL - len(several))
+        several += [nothing] * (SEGMENTS_A_CALL - len(several))
         yield jax.tree.map(lambda *arrays: np.stack(arrays), *several)
 
 

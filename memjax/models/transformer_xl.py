@@ -13,6 +13,7 @@ from flax import struct
 
 from memjax.memory import fifo
 from memjax.models.block import LayerMemory, LayerTail, Norm, Shared, TransformerXLBlock, make_biases
+from memjax.models.layer import Layer, stacked, unstacked
 from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
@@ -46,45 +47,6 @@ class Tail:
     def segment_length(self) -> int:
         """T."""
         return self.layers[0].keys_BxHxTxK.shape[2]
-
-
-class _Layer:
-    """One layer of a stack, called as a stack of one.
-
-    A scan would cut each layer's slots out of those of all, which copies the whole memory for every segment.
-    """
-
-    def __init__(self, block: TransformerXLBlock, params: Any, core: nn.Module):
-        self._block, self._params, self._core = block, params, core
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        return {'params': _stacked([self._params])}
-
-    def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
-        sown = 'intermediates'
-        if not self._core.is_mutable_collection(sown):
-            return self._apply('__call__', x_BxTxD, memory, shared, train)
-        results, variables = self._apply('__call__', x_BxTxD, memory, shared, train, mutable=[sown])
-        for name, (value,) in variables[sown].items():
-            self._core.sow(sown, name, value[None])
-        return results
-
-    def open(self, *args: Any):
-        return self._apply('open', *args)
-
-    def project_memory(self, *args: Any):
-        return self._apply('project_memory', *args)
-
-    def close(self, *args: Any):
-        return self._apply('close', *args)
-
-    def _apply(self, method: str, carry: Any, *args: Any, mutable: Any = False) -> Any:
-        of_layer = [_unstacked(arg, 1)[0] if isinstance(arg, LayerMemory | LayerTail) else arg for arg in args]
-        results = self._block.apply({'params': self._params}, carry, *of_layer, method=method, mutable=mutable)
-        (carry, gathered), *variables = results if mutable else (results,)
-        results = carry, _stacked([gathered])
-        return (results, *variables) if mutable else results
 
 
 class TransformerXL(nn.Module):
@@ -243,10 +205,10 @@ class TransformerXL(nn.Module):
         params, tables, tails = [], [], []
         for stack, part, _, by_layer in self._stacks(split(memory)):
             _, opened = stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)
-            for projected, tail in _unstacked(opened, by_layer.num_layers):
-                tables.append({'near': _groups(projected.near, 0), 'far': _groups(projected.far, 0)})
+            for projected, tail in unstacked(opened, by_layer.num_layers):
+                tables.append({'near': projected.near, 'far': projected.far})
                 tails.append(tail)
-            params += _unstacked(stack.variables['params'], by_layer.num_layers)
+            params += unstacked(stack.variables['params'], by_layer.num_layers)
         slots = [PastSlots(**past, **table) for past, table in zip(self._past_slots(memory), tables, strict=True)]
         tail = Tail(layers=tuple(tails), length=jnp.zeros((), jnp.int32))
         return OpenSegment(Past(memory, tuple(slots), tuple(params)), tail)
@@ -277,7 +239,7 @@ class TransformerXL(nn.Module):
         past, tail = state.past, state.tail
         memories, each_layer = [], iter(tail.layers)
         for stack, _, memory, by_layer in self._stacks(split(past.memory)):
-            layers = _stacked(list(itertools.islice(each_layer, by_layer.num_layers)))
+            layers = stacked(list(itertools.islice(each_layer, by_layer.num_layers)))
             _, (held, candidates) = stack.close(None, by_layer, layers, memory.segments_B)
             memories.append(fifo.push(memory, held, candidates))
         memory = join(memories)
@@ -290,9 +252,10 @@ class TransformerXL(nn.Module):
         slots = []
         for stack, _, _, by_layer in self._stacks(split(memory)):
             _, projected = stack.project_memory(None, by_layer)
-            for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in _unstacked(projected, by_layer.num_layers):
-                keys, values = _groups(keys_BxHxPxK, 1), _groups(values_BxHxPxK, 1)
-                slots.append({'keys': keys, 'values': values, 'far_ages_BxC': far_ages_BxC})
+            for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in unstacked(projected, by_layer.num_layers):
+                slots.append(
+                    {'keys_BxHxPxK': keys_BxHxPxK, 'values_BxHxPxK': values_BxHxPxK, 'far_ages_BxC': far_ages_BxC}
+                )
         return slots
 
     def map_rows(self, function: Callable[..., jax.Array], *memories: Memory) -> Memory:
@@ -311,7 +274,7 @@ class TransformerXL(nn.Module):
             alone = [stack]
             if _is_cached(memories):
                 block = self.block(part, parent=None)
-                alone = [_Layer(block, each, self) for each in _unstacked(stack.variables['params'], part.num_layers)]
+                alone = [Layer(block, each, self) for each in unstacked(stack.variables['params'], part.num_layers)]
             for each in alone:
                 memory, count = next(rest), part.num_layers // len(alone)
                 layers = jnp.arange(first, first + count, dtype=jnp.int32)
@@ -379,30 +342,9 @@ class TransformerXL(nn.Module):
         return visible_QxN & valid_BxN[:, None]
 
 
-def _unstacked(tree: Any, count: int) -> list[Any]:
-    """Layers apart."""
-    return [jax.tree.map(lambda leaf, at=at: leaf[at], tree) for at in range(count)]
-
-
-def _stacked(layers: Sequence[Any]) -> Any:
-    """Layers together."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
-
-
 def _is_cached(memory: Memory | Sequence[fifo.Memory]) -> bool:
     first = memory if isinstance(memory, fifo.Memory) else memory[0]
     return isinstance(first.levels[0].slots_LxBxMxD, fifo.Projected)
-
-
-def _groups(array: jax.Array | None, axis: int) -> tuple[jax.Array, ...] | None:
-    """Heads in the groups in which single queries are multiplied with them.
-
-    On a CPU each head by itself: there a product of a matrix and a vector is faster than a batch of them.
-    """
-    if array is None:
-        return None
-    groups = array.shape[axis] if jax.default_backend() == 'cpu' else 1
-    return tuple(jnp.split(array, groups, axis=axis))
 
 
 def split(memory: Memory) -> tuple[fifo.Memory, ...]:

@@ -15,6 +15,8 @@ How the distance to a compressed slot is counted is the position scheme:
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -56,12 +58,12 @@ class View:
 
 @struct.dataclass
 class PastSlots:
-    """What a single query reads of memory: arrays of a group of heads each, G heads, so that none is cut again."""
+    """What a single query reads of memory."""
 
-    keys: tuple[jax.Array, ...]  # B x G x P x K, oldest first, the compressed ones before the others
-    values: tuple[jax.Array, ...]
-    near: tuple[jax.Array, ...] | None  # G x N x K, see PositionTables
-    far: tuple[jax.Array, ...] | None
+    keys_BxHxPxK: jax.Array  # oldest first, the compressed ones before the others
+    values_BxHxPxK: jax.Array
+    near: jax.Array | None  # H x N x K, see PositionTables
+    far: jax.Array | None
     far_ages_BxC: jax.Array  # doubled, for scheme `time`
 
 
@@ -213,15 +215,7 @@ class RelativeAttention(nn.Module):
         if projected.near is not None:
             of_positions = self._position_scores(q_BxHxTxK, projected, far_ages_BxC, biases, view)
             scores = [each + part for each, part in zip(scores, of_positions, strict=True)]
-        scores = [
-            jnp.where(mask[:, None], each * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
-            for each, mask in zip(scores, _cut(view.mask_BxTxN, P), strict=True)
-        ]
-        highest_BxHxTx1 = jnp.max(scores[1], axis=-1, keepdims=True)
-        if P:
-            highest_BxHxTx1 = jnp.maximum(highest_BxHxTx1, jnp.max(scores[0], axis=-1, keepdims=True))
-        powers = [jnp.exp(each - jax.lax.stop_gradient(highest_BxHxTx1)) for each in scores]
-        total_BxHxTx1 = sum(each.sum(axis=-1, keepdims=True) for each in powers)
+        powers, total_BxHxTx1 = self._powers(scores, _cut(view.mask_BxTxN[:, None], P))
         attended_BxHxTxK = sum(
             jnp.einsum(
                 'bhtn,bhnk->bhtk',
@@ -264,21 +258,22 @@ class RelativeAttention(nn.Module):
         """
         q_BxHxK = self._heads(x_BxD, self.query_kernel)
         q_content = q_BxHxK if biases is None else q_BxHxK + biases.u.astype(self.dtype)
-        memory_BxHxP = _by_group('bgk,bgpk->bgp', q_content, past.keys, jnp.float32)
+        memory_BxHxP = jnp.einsum('bhk,bhpk->bhp', q_content, past.keys_BxHxPxK, preferred_element_type=jnp.float32)
         own_BxHxT = jnp.einsum('bhk,bhtk->bht', q_content, keys_BxHxTxK, preferred_element_type=jnp.float32)
         itself_BxHx1 = jnp.einsum('bhk,bhk->bh', q_content, key_BxHxK, preferred_element_type=jnp.float32)[..., None]
         T, P = own_BxHxT.shape[2], memory_BxHxP.shape[2]
         is_itself_T = jnp.arange(T) == view.place
-        scores_BxHxN = jnp.concatenate([memory_BxHxP, jnp.where(is_itself_T, itself_BxHx1, own_BxHxT)], axis=2)
+        scores = [memory_BxHxP, jnp.where(is_itself_T, itself_BxHx1, own_BxHxT)]
         if past.near is not None:
-            scores_BxHxN += self._position_scores_of_one(q_BxHxK, T, past, biases, view)
-        scores_BxHxN = jnp.where(view.mask_BxN[:, None], scores_BxHxN * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
-        weights_BxHxN = jax.nn.softmax(scores_BxHxN)
-        from_memory, from_own = jnp.split(weights_BxHxN.astype(self.dtype), [P], axis=2)
-        from_itself_BxHx1 = jax.lax.dynamic_slice_in_dim(from_own, view.place, 1, axis=2)
-        attended_BxHxK = _by_group('bgp,bgpk->bgk', from_memory, past.values, self.dtype)
+            of_positions_BxHxN = self._position_scores_of_one(q_BxHxK, T, past, biases, view)
+            scores = [each + part for each, part in zip(scores, _cut(of_positions_BxHxN, P), strict=True)]
+        scores_BxHxN = jnp.concatenate(scores, axis=2) * self.head_dim**-0.5
+        weights_BxHxN = jax.nn.softmax(jnp.where(view.mask_BxN[:, None], scores_BxHxN, jnp.finfo(jnp.float32).min))
+        from_memory, from_own = _cut(weights_BxHxN.astype(self.dtype), P)
+        of_itself_BxHx1 = jax.lax.dynamic_slice_in_dim(from_own, view.place, 1, axis=2)
+        attended_BxHxK = jnp.einsum('bhp,bhpk->bhk', from_memory, past.values_BxHxPxK)
         attended_BxHxK += jnp.einsum('bht,bhtk->bhk', jnp.where(is_itself_T, 0, from_own), values_BxHxTxK)
-        attended_BxHxK += from_itself_BxHx1 * value_BxHxK
+        attended_BxHxK += of_itself_BxHx1 * value_BxHxK
         y_BxD = jnp.einsum('bhk,hkd->bd', attended_BxHxK, self.output_kernel.astype(self.dtype))
 
         def put(tokens_BxHxTxK: jax.Array, new_BxHxK: jax.Array) -> jax.Array:
@@ -320,18 +315,30 @@ class RelativeAttention(nn.Module):
 
     def _position_scores_of_one(self, q_BxHxK, T, past, biases, view) -> jax.Array:
         q_position = q_BxHxK if biases is None else q_BxHxK + biases.v.astype(self.dtype)
-        near_BxHxN = _by_group('bgk,gnk->bgn', q_position, past.near, jnp.float32)
+        near_BxHxN = jnp.einsum('bhk,hnk->bhn', q_position, past.near, preferred_element_type=jnp.float32)
         near_BxHxN = positions.scores_at_place(near_BxHxN, T, view.place)
         if past.far is None:
             return near_BxHxN
         if self.scheme == 'time':
-            far_BxHxR = _by_group('bgk,grk->bgr', q_position, past.far, jnp.float32)
+            far_BxHxR = jnp.einsum('bhk,hrk->bhr', q_position, past.far, preferred_element_type=jnp.float32)
             rows_BxC = jnp.minimum(past.far_ages_BxC + 2 * view.place, far_BxHxR.shape[2] - 1)
             far_BxHxC = jnp.take_along_axis(far_BxHxR, rows_BxC[:, None], axis=2)
         else:
-            far_BxHxN = _by_group('bgk,gnk->bgn', q_BxHxK + biases.far_v.astype(self.dtype), past.far, jnp.float32)
+            q_far = q_BxHxK + biases.far_v.astype(self.dtype)
+            far_BxHxN = jnp.einsum('bhk,hnk->bhn', q_far, past.far, preferred_element_type=jnp.float32)
             far_BxHxC = positions.scores_at_place(far_BxHxN, T, view.place)[..., : past.far_ages_BxC.shape[1]]
         return jnp.concatenate([far_BxHxC, near_BxHxN], axis=2)
+
+    def _powers(self, scores: Sequence[jax.Array], masks: Sequence[jax.Array]) -> tuple[list[jax.Array], jax.Array]:
+        """The softmax over parts that are not laid side by side: its numerators, and what all are divided by."""
+        scores = [
+            jnp.where(mask, each * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
+            for each, mask in zip(scores, masks, strict=True)
+        ]
+        maxima = [jnp.max(each, axis=-1, keepdims=True) for each in scores if each.shape[-1]]
+        highest = jax.lax.stop_gradient(functools.reduce(jnp.maximum, maxima))
+        powers = [jnp.exp(each - highest) for each in scores]
+        return powers, sum(each.sum(axis=-1, keepdims=True) for each in powers)
 
     def _heads(self, x: jax.Array, kernel_DxHxK: jax.Array) -> jax.Array:
         return jnp.einsum('...d,dhk->...hk', x.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
@@ -343,13 +350,3 @@ class RelativeAttention(nn.Module):
 def _cut(array: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
     """Memory's part and the segment's."""
     return array[..., :length], array[..., length:]
-
-
-def _by_group(products: str, x_BxHx: jax.Array, arrays: tuple[jax.Array, ...], dtype: jnp.dtype) -> jax.Array:
-    """An einsum of every group's heads of x with its array, laid side by side again."""
-    parts = jnp.split(x_BxHx, len(arrays), axis=1)
-    results = [
-        jnp.einsum(products, part, array, preferred_element_type=dtype)
-        for part, array in zip(parts, arrays, strict=True)
-    ]
-    return jnp.concatenate(results, axis=1)

@@ -126,9 +126,9 @@ def test_an_implementation_that_is_not_there(tmp_path):
 
 def test_our_side_does_the_work_it_is_asked_for():
     tiny = {'num_layers': 2, 'model_dim': 8, 'num_heads': 2, 'mlp_dim': 8, 'vocab_size': 5}
-    request = {'kind': 'evaluate', 'batch_size': 2, 'segment_length': 4, 'memory_length': 8, 'count': 3, **tiny}
+    request = {'kind': 'evaluate', 'batch_size': 2, 'segment_length': 4, 'memory_length': 8, 'count': 8, **tiny}
     done = answer(request)
-    assert done['tokens'] == 2 * 4 * 3
+    assert done['tokens'] == 2 * 4 * 8
     # Two layers, two rows, eight slots: keys and values of width 8 in float32; and positions and counts.
     states = 2 * 2 * 8 * 8 * 4
     assert 2 * states < done['bytes'] < 3 * states

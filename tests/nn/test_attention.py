@@ -59,5 +59,5 @@ def test_content_attention_has_a_gradient_to_the_states_only():
 def test_projections_are_in_the_compute_dtype(dtype):
     keys, values = attention(dtype).apply(PARAMS, STATES, method='project')
     assert keys.dtype == values.dtype == jnp.dtype(dtype)
-    expected = np.einsum('bnd,dhk->bnhk', STATES, PARAMS['params']['key'])
+    expected = np.einsum('bnd,dhk->bhnk', STATES, PARAMS['params']['key'])
     np.testing.assert_allclose(np.asarray(keys, np.float32), expected, rtol=0.05, atol=0.05)

@@ -13,9 +13,16 @@ from memjax.nn.attention import PositionTables, RelativeAttention, position_tabl
 B, H, K = 2, 3, 4
 # Compiled as wholes: one by one, their operations would take longer to compile than to test.
 sinusoid = jax.jit(positions.sinusoid, static_argnums=(1, 2))
-distance_scores = jax.jit(positions.distance_scores)
+distance_parts = jax.jit(positions.distance_scores)
 gathered_scores = jax.jit(positions.gathered_scores)
 tables_of = jax.jit(position_tables, static_argnums=range(7))
+
+
+def distance_scores(q, table) -> jax.Array:
+    """Memory's and the segment's, side by side."""
+    past, own = distance_parts(q, table)
+    assert own.shape[-1] == q.shape[2]
+    return jnp.concatenate([past, own], axis=-1)
 
 
 def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
@@ -71,29 +78,29 @@ def test_no_two_of_4000_positions_collide_in_any_compute_dtype(dtype, start):
 
 @pytest.mark.parametrize('T, N', [(1, 1), (4, 4), (4, 9), (1, 5), (3, 4)])
 def test_distance_scores_equal_a_double_loop(T, N):
-    q, table = normal((B, T, H, K), 0), normal((N, H, K), 1)
+    q, table = normal((B, H, T, K), 0), normal((H, N, K), 1)
     scores = np.asarray(distance_scores(q, table))
     assert scores.shape == (B, H, T, N) and scores.dtype == np.float32
     for i in range(T):
         for j in range(N - T + i + 1):
             distance = (N - T) + i - j
-            expected = np.einsum('bhk,hk->bh', q[:, i], table[N - 1 - distance])
+            expected = np.einsum('bhk,hk->bh', q[:, :, i], table[:, N - 1 - distance])
             np.testing.assert_allclose(scores[:, :, i, j], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_scores_of_one_query_are_a_row_of_all_of_them():
     T, N = 4, 9
-    q, table = normal((B, T, H, K), 0), normal((N, H, K), 1)
+    q, table = normal((B, H, T, K), 0), normal((H, N, K), 1)
     full = np.asarray(distance_scores(q, table))
     for i in range(T):
-        alone = positions.scores_at_place(jnp.einsum('bhk,nhk->bhn', q[:, i], table), T, jnp.int32(i))
+        alone = positions.scores_at_place(jnp.einsum('bhk,hnk->bhn', q[:, :, i], table), T, jnp.int32(i))
         seen = N - T + i + 1
         np.testing.assert_allclose(alone[..., :seen], full[:, :, i, :seen], rtol=1e-5, atol=1e-6)
 
 
 def test_gathered_scores_equal_loops():
     T, C, R = 3, 5, 20
-    q, table = normal((B, T, H, K), 0), normal((R, H, K), 1)
+    q, table = normal((B, H, T, K), 0), normal((H, R, K), 1)
     half_steps = np.random.default_rng(2).integers(0, R - 2 * T, size=(B, C)).astype(np.int32)
     half_steps[0, 0] = R + 7  # past the table's end: its last row
     scores = np.asarray(gathered_scores(q, table, half_steps, jnp.arange(T)))
@@ -103,14 +110,14 @@ def test_gathered_scores_equal_loops():
             for t in range(T):
                 for c in range(C):
                     row = min(half_steps[b, c] + 2 * t, R - 1)
-                    np.testing.assert_allclose(scores[b, h, t, c], q[b, t, h] @ table[row, h], rtol=1e-5, atol=1e-5)
+                    np.testing.assert_allclose(scores[b, h, t, c], q[b, h, t] @ table[h, row], rtol=1e-5, atol=1e-5)
 
 
 def test_gathered_scores_of_one_place_are_a_row_of_all_of_them():
-    q, table = normal((B, 3, H, K), 0), normal((20, H, K), 1)
+    q, table = normal((B, H, 3, K), 0), normal((H, 20, K), 1)
     half_steps = jnp.array([[9, 7, 3], [8, 2, 2]])
     full = gathered_scores(q, table, half_steps, jnp.arange(3))
-    alone = gathered_scores(q[:, 2:], table, half_steps, jnp.array([2]))
+    alone = gathered_scores(q[:, :, 2:], table, half_steps, jnp.array([2]))
     np.testing.assert_allclose(alone[:, :, 0], full[:, :, 2], rtol=1e-5, atol=1e-6)
 
 
