@@ -73,7 +73,7 @@ def test_no_two_of_4000_positions_collide_in_any_compute_dtype(dtype, start):
     identity['params'] |= others | {'output': jnp.zeros((1, 64, 64))}
     projected = attention.apply(identity, PositionTables(near=table, far=None), method='project_positions')
     assert projected.near.dtype == jnp.dtype(dtype)
-    assert len(np.unique(np.asarray(projected.near.astype(jnp.float32)), axis=0)) == 4000
+    assert len(np.unique(np.asarray(projected.near[0].astype(jnp.float32)), axis=0)) == 4000
 
 
 @pytest.mark.parametrize('T, N', [(1, 1), (4, 4), (4, 9), (1, 5), (3, 4)])
