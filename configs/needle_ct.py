@@ -37,11 +37,11 @@ def get_config() -> config_dict.ConfigDict:
     model.layer_unroll = 2
 
     training = config.training
-    training.num_steps = training.decay_steps = 10_000
+    training.num_steps = training.decay_steps = 3_000
     training.warmup_steps = 200
     training.learning_rate = 2e-3
     training.adam_b2 = 0.99
     training.log_every = 100
     training.eval_every = None
-    training.checkpoint_every = 2_500
+    training.checkpoint_every = 1_000
     return config

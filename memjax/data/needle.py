@@ -1,11 +1,13 @@
 """A made-up corpus in which a key's value must be recalled after a distance: what a memory can do, free of language.
 
-A document is noise, letters a to h drawn evenly, into which pairs Kv are laid: K is a key, a byte from 128 on, and v
-its digit, the same throughout the document. Where a key comes for the first time its value is anybody's guess; where it
-comes again, the value is to be recalled.
+A document is noise, letters a to h drawn evenly, into which pairs Kv are laid: K is a key, a letter from A to P, and v
+its value, one of eight bytes that are that key's, the same throughout the document. Where a key comes for the first
+time its value is anybody's guess; where it comes again, the value is to be recalled. A value names its key, so that one
+look finds it: what is measured is reach, not how many looks a model can put together.
 
 The distance of a question is how many symbols lie between its v and the v of the same key before it, counting one of
-them: from 8 to 1,024, even in its logarithm. A model that reaches less far back cannot do better than one guess in ten.
+them: from 8 to 1,024, even in its logarithm. A model that reaches less far back cannot do better than one guess in
+eight.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ DOCUMENT_LENGTH = 2048
 NUM_DOCUMENTS = 2000
 SMALLEST_DISTANCE, LARGEST_DISTANCE = 8, 1024
 _NOISE = b'abcdefgh'
-# So many that more than half of a document are pairs: from noise there is nothing to learn.
-_KEYS = bytes(range(128, 208))
-_PAIR = re.compile(rb'([\x80-\xff])(\d)')
+_KEYS = b'ABCDEFGHIJKLMNOP'
+NUM_VALUES = 8
+_PAIR = re.compile(rb'([A-P])([\x80-\xff])')
 _TRIES = 20  # of a distance, before a key comes no more
 
 
@@ -81,8 +83,8 @@ def document(number: int) -> bytes:
     def has_room(place: int) -> bool:
         return not 0 <= place <= last or bool(is_free[place : place + 2].all())
 
-    for key in _KEYS:
-        pair = bytes([key, b'0123456789'[below(10)]])
+    for number, key in enumerate(_KEYS):
+        pair = bytes([key, 128 + NUM_VALUES * number + below(NUM_VALUES)])
         place = next(filter(has_room, (first() for _ in range(_TRIES))), DOCUMENT_LENGTH)
         while place <= last:
             if place >= 0:

@@ -40,7 +40,8 @@ def probe_run(
       step: as for `evaluate_run`.
 
     Returns:
-      What a result file holds, `temporal_range` (None: without a bound), and `bins`: for each `from` and `to` (of the
+      What a result file holds, `temporal_range` (None: without a bound), `accuracy`, `guess` (what one at random gets
+      right), and `bins`: for each `from` and `to` (of the
       distance, the second not included) the number of `questions` and the share that was answered, `accuracy`.
 
     Raises:
@@ -60,6 +61,7 @@ def probe_run(
     result |= {
         'temporal_range': reach,
         'accuracy': float(answered.mean()),
+        'guess': 1 / needle.NUM_VALUES,
         'bins': _binned(distances, answered),
     }
     write_result(workdir, f'needle_{split}', result, draw_needle)

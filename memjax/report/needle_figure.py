@@ -28,7 +28,7 @@ def _draw(axes: Any, result: dict[str, Any]) -> None:
     bins, reach = result['bins'], result['temporal_range']
     middles = [(each['from'] * (each['to'] - 1)) ** 0.5 for each in bins]
     axes.plot(middles, [each['accuracy'] for each in bins], color='#2f5f8f', marker='o', markersize=4, linewidth=1.4)
-    axes.axhline(0.1, color='#9a9a9a', linewidth=1, linestyle='--', label='a guess')
+    axes.axhline(result['guess'], color='#9a9a9a', linewidth=1, linestyle='--', label='a guess')
     if reach is not None:
         axes.axvline(max(reach, 1), color='#c8442b', linewidth=1, linestyle=':', label=f'reach, {reach:,}')
     axes.set_xscale('log', base=2)

@@ -52,6 +52,7 @@ def test_accuracy_is_of_the_questions_alone(run):
             if each['from'] <= question.distance < each['to']
         ]  # fmt: skip
         assert (each['questions'], each['accuracy']) == (len(inside), pytest.approx(np.mean(inside)))
+    assert found['guess'] == 1 / 8
     assert found['temporal_range'] == 2 * (8 + 2 * 4)
     assert json.loads((workdir / 'eval' / 'needle_test.json').read_text()) == found
     assert (workdir / 'eval' / 'needle_test.png').read_bytes().startswith(b'\x89PNG')

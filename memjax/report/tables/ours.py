@@ -25,6 +25,6 @@ TABLES = (
             Row('Transformer-XL at equal cost of attention', tiny=Experiment('needle_txl')),
         ),
         kind=NEEDLE,
-        note='A guess recalls 0.1. By distance: [the needle probe](#needle-by-distance).',
+        note='A guess recalls one value in eight. By distance: [the needle probe](#needle-by-distance).',
     ),
 )
