@@ -41,8 +41,8 @@ def probe_run(
 
     Returns:
       What a result file holds, `temporal_range` (None: without a bound), `accuracy`, `guess` (what one at random gets
-      right), and `bins`: for each `from` and `to` (of the
-      distance, the second not included) the number of `questions` and the share that was answered, `accuracy`.
+      right), and `bins`: for each `from` and `to` (of the distance, the second not included) the number of
+      `questions` and the share that was answered, `accuracy`.
 
     Raises:
       UserError: as for `evaluate_run`, or the run is of another corpus.

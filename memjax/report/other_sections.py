@@ -56,8 +56,8 @@ def needle(files: Sequence[ResultFile]) -> str:
         head = [f'{name}, {_seeds(len(seeds[name]))}' for name in names]
         listed = '; '.join(f'{file.name}, seed {file.seed}: {_linked(file)}' for file in of_kind)
         reach = [_reach(name, seeds[name][0].data) for name in names]
-        text = f'Split: {kind.removeprefix("needle_")}. A guess recalls one value in eight. {" ".join(filter(None, reach))}'.rstrip()
-        parts += [text, table(['distance in symbols', *head], rows), listed]
+        said = [f'Split: {kind.removeprefix("needle_")}. A guess recalls one value in eight.', *filter(None, reach)]
+        parts += [' '.join(said), table(['distance in symbols', *head], rows), listed]
     return section('The needle probe by distance', 'needle-by-distance', *parts) if parts else ''
 
 

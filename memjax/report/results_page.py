@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from memjax import atomic
 from memjax.data.sources import WHOLE
 from memjax.report import plans
+from memjax.report.analyses import analyses
 from memjax.report.experiments import MEASURES, Experiment, Row, Table
 from memjax.report.intervals import mean_and_half_width
 from memjax.report.markdown import link, section
@@ -72,7 +73,8 @@ def page(results_dir: pathlib.Path, tables: Sequence[Table] | None = None) -> st
     planned = plans.read(results_dir)
     found = Measurements(read_all(results_dir), planned)
     sections = [_section(table, found, planned) for table in tables]
-    others = [sweeps(found.files), needle(found.files), compressors(found.files), every_file(found)]
+    shown = [section_of(found.files) for section_of in (sweeps, analyses, needle, compressors)]
+    others = [*shown, every_file(found)]
     return '\n\n'.join([_INTRODUCTION, _contents(tables, found), *sections, *filter(None, others)]) + '\n'
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import jax
@@ -130,7 +131,7 @@ def loop_of(**overrides):
     keys = jax.eval_shape(lambda: row_keys(0, range(2)))
     traced = decoder._advance.trace(model, GREEDY, params, opened.past, state, *prompt, keys, 1, 1)
     slots = opened.past.slots[0]
-    return traced, min(array.size // array.shape[0] for array in (*slots.keys, *slots.values))
+    return traced, min(math.prod(array.shape[2:]) for array in (slots.keys_BxHxPxK, slots.values_BxHxPxK))
 
 
 def equations(jaxpr):

@@ -59,7 +59,7 @@ def dropped(built, train: bool) -> set[tuple[tuple[int, ...], float]]:
 )
 def test_acts_on_states_encodings_of_distances_and_probabilities(variant, keys, encodings):
     on_states = {(2, T, 16), (2, T, 32), *((rows, 16) for rows in encodings)}
-    expected = {(shape, 0.25) for shape in on_states} | {((2, 2, T, keys), 0.5)}
+    expected = {(shape, 0.25) for shape in on_states} | {((2, 2, T, part), 0.5) for part in (keys - T, T)}
     built = tiny(**variant, dropout_rate=0.25, attention_dropout_rate=0.5)
     assert dropped(built, train=True) == expected
     assert dropped(built, train=False) == set()

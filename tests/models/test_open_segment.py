@@ -6,7 +6,6 @@ import pytest
 from tiny_models import CT, CT_MORE, FEW, OTHERS, RECURRENT, TXL, T, Tiny, cut, each, levels_of, text, tiny
 
 from memjax.memory import fifo
-from memjax.models import transformer_xl
 
 SEGMENTS = 8  # enough for a compressed memory that overflows
 CLOSE = {'rtol': 1e-5, 'atol': 1e-5}
@@ -64,16 +63,6 @@ def test_goes_on_from_a_memory_where_one_row_begins_a_document(variant):
     _, memory = built.read_text(segments[:5])
     memory = fifo.forget(memory, jnp.array([False, True]))
     np.testing.assert_allclose(read_by_token(built, tokens[:, 5 * T :], memory), expected[:, 5 * T :], **CLOSE)
-
-
-def test_heads_apart_or_together_is_one(monkeypatch):
-    built = tiny(**CT[4])
-    tokens = text(2, 3 * T)
-    expected = read_by_token(built, tokens, built.model.init_memory(2))
-    # As where a batch of products is one.
-    monkeypatch.setattr(transformer_xl, '_groups', lambda array, axis: None if array is None else (array,))
-    together = Tiny(built.model, built.params)
-    np.testing.assert_allclose(read_by_token(together, tokens, built.model.init_memory(2)), expected, **CLOSE)
 
 
 @each([CT[0]], [TXL[0], CT_MORE[1], RECURRENT[0]])
