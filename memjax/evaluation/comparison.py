@@ -34,11 +34,11 @@ def compare_runs(workdirs_of_group: Sequence[epath.PathLike], split: str) -> dic
       split: train | validation | test.
 
     Returns:
-      `split` and `runs`, in the order given: the fields of its result file, `workdir`, and, at the lengths that the
-      result was made with (`evaluation`) and those of training (`training`): `attended_slots` (of memory, the most of
-      any layer), `span` (tokens that they stand for), `memory_state_bytes` (of one row); `training` also has `seconds`
-      and `microseconds_per_token`, and so has `evaluation`. `beside`: what is equal to the first run's, of `cost`
-      (attended slots) and `range` (span), in evaluation.
+      `split` and `runs`, in the order given: the fields of its result file, `workdir` (the folder's name), and, at
+      the lengths that the result was made with (`evaluation`) and those of training (`training`): `attended_slots` (of
+      memory, the most of any layer), `span` (tokens that they stand for), `memory_state_bytes` (of one row);
+      `training` also has `seconds` and `microseconds_per_token`, and so has `evaluation`. `beside`: what is equal to
+      the first run's, of `cost` (attended slots) and `range` (span), in evaluation.
 
     Raises:
       UserError: fewer than two runs, no result, or results on different targets.
@@ -94,7 +94,7 @@ def _described(workdir: epath.PathLike, split: str) -> dict[str, Any]:
             evaluated.eval[field] = protocol[field]
     result.pop('compressors', None)
     return result | {
-        'workdir': str(workdir),
+        'workdir': epath.Path(workdir).name,
         'evaluation': memory_of(evaluation_config(evaluated)) | _time(seconds, scored),
         'training': memory_of(config) | _time(trained['seconds'], trained['tokens']),
     }

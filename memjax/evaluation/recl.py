@@ -83,9 +83,9 @@ def measure_recl(
       seed: of the positions.
 
     Returns:
-      `split`, `lengths`, `samples`, `sample_seed`, `threshold`, and `runs`: of each its `workdir`, provenance,
-      `protocol`, `seconds`, `loss_by_length` (nats a target with each context length) and `recl`: fraction r ->
-      what `recl` says.
+      `split`, `lengths`, `samples`, `sample_seed`, `threshold`, and `runs`: of each its `workdir` (the folder's
+      name), provenance, `protocol`, `seconds`, `loss_by_length` (nats a target with each context length) and `recl`:
+      fraction r -> what `recl` says.
 
     Raises:
       UserError: as for `evaluate_run`; fewer than two runs, or of different corpora; lengths that do not rise or exceed
@@ -110,7 +110,7 @@ def measure_recl(
         seconds.append(time.monotonic() - began)
     by_fraction = {fraction: recl(nll_MxCxP, lengths, fraction) for fraction in _FRACTIONS}
     runs = [
-        {'workdir': str(workdir)}
+        {'workdir': epath.Path(workdir).name}
         | provenance_of(run, corpus, split)
         | {
             'protocol': protocol_of(config),
