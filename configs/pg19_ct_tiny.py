@@ -3,7 +3,7 @@
 Row: a small counterpart of the paper's PG-19 model (arXiv 1911.05507, section 5): n_s = n_m = n_cm = 64, c = 2, a book
 a row, memory cleared at each. Its partner at equal cost of attention is `pg19_txl_tiny`.
 Reported figure: none.
-Hardware and time: made for 2 CPU cores; not measured.
+Hardware and time: one CPU core, 11 to 12 minutes, while other work ran.
 
   python launch/prepare.py --dataset=pg19 --source=FOLDER --convention=sentencepiece \
       --config.data.sentencepiece_vocab_size=8000

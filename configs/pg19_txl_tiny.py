@@ -2,7 +2,7 @@
 
 Row: the comparison of the paper's PG-19 table (arXiv 1911.05507, section 5) in small.
 Reported figure: none.
-Hardware and time: made for 2 CPU cores; not measured.
+Hardware and time: one CPU core, 11 to 13 minutes, while other work ran.
 
   python launch/train.py --config=configs/pg19_txl_tiny.py
 """

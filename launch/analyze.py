@@ -43,7 +43,7 @@ for name, meaning in {
     'resamples': 'documents: of the bootstrap',
     'sequences': 'attention, compression: stop after so many that had a full memory',
     'repeats': 'window: timed runs of each way',
-    'calls': 'window: segments, or windows, of each row in a timed run',
+    'calls': 'window: segments, or windows, of each row in a timed run; a multiple of 8',
 }.items():
     flags.DEFINE_integer(name, None, meaning, lower_bound=1, flag_values=FLAGS)
 flags.DEFINE_integer('seed', None, 'documents: of the bootstrap', lower_bound=0, flag_values=FLAGS)

@@ -1,6 +1,6 @@
 """Compares speed with other implementations, in turn on this machine; prints a table, writes JSON and a figure.
 
-python launch/bench.py --quick --out=/tmp/bench.json
+python launch/bench.py --quick --out=bench_quick.json
 python launch/bench.py
 """
 

@@ -125,7 +125,7 @@ def config_from_workdir(flag_values: flags.FlagValues) -> config_dict.ConfigDict
 
 
 def no_config(flag_values: flags.FlagValues) -> config_dict.ConfigDict:
-    """For a command that reads several runs, each with its own config."""
+    """For a command that takes no config of its own."""
     del flag_values
     return base_config()
 

@@ -2,7 +2,7 @@
 
 A system is a program that reads one JSON object a line from standard input, does what it says, and writes one back:
 
-    {"kind": "evaluate", "batch_size": 1, .., "count": 20}   ->   {"seconds": 1.25, "tokens": 1600, "bytes": 8601600}
+    {"kind": "evaluate", "batch_size": 1, .., "count": 24}   ->   {"seconds": 1.25, "tokens": 1920, "bytes": 8601600}
 
 What it builds for one piece of work it keeps, filled and compiled, so that a later request for the same is only timed.
 Other systems than ours live in Python environments of their own, and their programs import nothing of this project.
@@ -32,7 +32,7 @@ class Work:
       segment_length: tokens that are read at once; for `decode`, after how many tokens memory moves, where it does so
         by segments.
       memory_length: n_m, in slots.
-      count: how many segments, or tokens, of each row are timed.
+      count: how many segments, or tokens, of each row are timed; of segments a multiple of what a system reads at once.
       num_layers: L.
       model_dim: D.
       num_heads: H.

@@ -19,7 +19,7 @@ from memjax.config import evaluation_config
 from memjax.config_checks import check
 from memjax.data.store import TokenSplit
 from memjax.errors import ConfigError, DataError
-from memjax.evaluation.likelihood import Scorer
+from memjax.evaluation.likelihood import SEGMENTS_A_CALL, Scorer
 from memjax.evaluation.loading import open_run
 from memjax.evaluation.results import protocol_of, provenance_of, write_result
 from memjax.report.window_figure import draw_window
@@ -62,6 +62,8 @@ def analyze_window(
         raise ConfigError(f'model.name={model.name}: windows are compared with segments for transformer_xl alone')
     if min(repeats, calls) < 1 or not attention_lengths:
         raise ConfigError('there is nothing to time: repeats, calls and lengths must be at least 1')
+    if calls % SEGMENTS_A_CALL:
+        raise ConfigError(f'calls={calls} must be a multiple of {SEGMENTS_A_CALL}, which evaluation reads at once')
     ways = {length: _ways(config, length) for length in attention_lengths}
     run, corpus = open_run(workdir, data_dir, config, step)
     used, text = evaluation_config(config), _longest_document(corpus.splits[split])

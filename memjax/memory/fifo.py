@@ -1,4 +1,6 @@
-"""The memory of a recurrent Transformer: right-aligned first-in-first-out queues, one a level, for all layers at once.
+"""The memory of a recurrent Transformer: right-aligned first-in-first-out queues, one a level.
+
+They are those of all layers at once; where slots are projected, of one layer.
 
 Level 0 holds layer inputs as they were (Transformer-XL, section 3.2); level k holds what was compressed k times
 (Compressive Transformer, section 3.1). All levels move together, once a segment, after the whole stack has run, so

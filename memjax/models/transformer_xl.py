@@ -178,6 +178,8 @@ class TransformerXL(nn.Module):
           memory: of states.
           segment_length: T of all segments to come; none may have another.
         """
+        if _is_cached(memory):
+            raise ValueError('the memory is cached already')
         cached = []
         for stack, part, each, by_layer in self._stacks(split(memory)):
             _, (slots, positions) = stack.cache(None, by_layer, self._tables(part, segment_length, False))

@@ -208,7 +208,7 @@ class RelativeAttention(nn.Module):
         q_BxHxTxK = self._by_head(x_BxTxD, self.query_kernel)
         q_content = q_BxHxTxK if biases is None else q_BxHxTxK + biases.u[:, None].astype(self.dtype)
         P, parts = past[0].shape[2], (past, own)
-        # Memory's keys and the segment's are never laid side by side: that would copy the whole memory.
+        # Memory's keys and the segment's are not laid side by side: that would be one more copy of the whole memory.
         scores = [
             jnp.einsum('bhtk,bhnk->bhtn', q_content, keys, preferred_element_type=jnp.float32) for keys, _ in parts
         ]

@@ -38,6 +38,11 @@ def analyses(files: Sequence[ResultFile]) -> str:
     return section('Analyses', 'analyses', *parts) if parts else ''
 
 
+def is_analysis(file: ResultFile) -> bool:
+    """Whether it is shown here."""
+    return file.kind.rpartition('_')[0] in _KINDS
+
+
 def _links(file: ResultFile) -> str:
     links = [link(file.path.name, f'{RUNS}/{file.path.name}')]
     figure = file.path.with_suffix('.png')
@@ -80,7 +85,7 @@ def _recl_in_words(found: dict[str, Any]) -> str:
 
 
 def _comparison(data: dict[str, Any]) -> Shown:
-    head = ['run', 'bits per character', 'parameters', 'slots', 'span', 'memory bytes a row', 'beside the first']
+    head = ['run', 'bits per character', 'parameters', 'slots', 'span', 'bytes of states a row', 'beside the first']
     rows = []
     for each in data['runs']:
         used = each['evaluation']
@@ -90,8 +95,7 @@ def _comparison(data: dict[str, Any]) -> Shown:
                 each['config'],
                 '' if bits is None else f'{bits:.4f}',
                 f'{each["parameters"]:,}',
-                f'{used["attended_slots"]:,}',
-                f'{used["span"]:,}',
+                *('' if used[name] is None else f'{used[name]:,}' for name in ('attended_slots', 'span')),
                 f'{used["memory_state_bytes"]:,}',
                 ', '.join(f'same {name}' for name in each['beside']),
             ]

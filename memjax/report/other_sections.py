@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from memjax.report.analyses import is_analysis
 from memjax.report.experiments import MEASURES
 from memjax.report.intervals import mean_and_half_width
 from memjax.report.markdown import link, section, table
@@ -86,7 +87,8 @@ def every_file(found: Measurements) -> str:
     rows = []
     for file in found.files:
         tables = ', '.join(link(each, f'#{each}') for each in found.tables.get(file.path, []))
-        counts_in = tables or found.refused.get(file.path, 'no table')
+        elsewhere = link('Analyses', '#analyses') if is_analysis(file) else 'no table'
+        counts_in = tables or found.refused.get(file.path, elsewhere)
         name = link(file.path.stem, f'{RUNS}/{file.path.name}')
         rows.append([name, *(_facts(file) if file.scores else [''] * 6), counts_in])
     head = ['file', 'text', 'steps', 'trained on', 'parameters', 'scored', 'measured', 'counts in']

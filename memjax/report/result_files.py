@@ -1,8 +1,9 @@
 """The committed result files: read, checked, and compared with the experiment that a table wants.
 
 `results/runs/NAME-SEED-SPLIT.json` is what `launch/eval.py` wrote of a run, `NAME-SEED-needle_SPLIT.json` and
-`NAME-SEED-sweep_FIELD_SPLIT.json` what `launch/needle.py` and `launch/sweep.py` did. A file of any other ending is
-listed, and nothing is read from it. Fields that are not named here may be there or not.
+`NAME-SEED-sweep_FIELD_SPLIT.json` what `launch/needle.py` and `launch/sweep.py` did; analyses are read by
+`memjax.report.analyses`. A file of any other ending is listed, and nothing is read from it. Fields that are not named
+here may be there or not.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ResultFile:
       seed: of the run.
       kind: what the file's name ends with.
       data: what it holds.
-      scores: what was scored: one, or one for each value of a sweep; none in a file of a kind that is not known here.
+      scores: what was scored: one, or one for each value of a sweep; none in a file of another kind.
     """
 
     path: pathlib.Path

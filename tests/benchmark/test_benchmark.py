@@ -12,6 +12,7 @@ from memjax.benchmark.peers import Peer
 from memjax.benchmark.run import alternate, bench, row_of
 from memjax.benchmark.work import Timing, Work, Worker
 from memjax.errors import BenchmarkError
+from memjax.evaluation.likelihood import SEGMENTS_A_CALL
 
 WORK = Work('evaluate', batch_size=2, segment_length=4, memory_length=8, count=3)
 
@@ -86,6 +87,12 @@ def test_growths_slope_is_milliseconds_a_segment_for_each_slot():
     assert growth['slope_ratio'] == pytest.approx(0.1)
     last = growth['points'][-1]
     assert last == {'series': 'batch_size', 'system': 'ours', 'value': 2, 'milliseconds': 20, 'memory_bytes': 5}
+
+
+@pytest.mark.parametrize('quick', [False, True])
+def test_whole_calls_are_timed(quick):
+    works = [*module.comparisons(quick).values(), *(work for _, work in growth_works(quick))]
+    assert all(work.count % SEGMENTS_A_CALL == 0 for work in works if work.kind == 'evaluate')
 
 
 def test_every_series_changes_its_own_field():

@@ -28,7 +28,7 @@ def run(tiny_config, data_dir, monkeypatch):
 
 
 def test_a_ratio_of_medians_by_attention_length(run, data_dir, tmp_path):
-    found = analyze_window(tmp_path, data_dir, run, 'validation', attention_lengths=[16], repeats=3, calls=2)
+    found = analyze_window(tmp_path, data_dir, run, 'validation', attention_lengths=[16], repeats=3, calls=8)
     (length,) = found['lengths']
     window, reuse = length['window'], length['reuse']
     assert length['attention_length'] == 16

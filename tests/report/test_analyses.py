@@ -52,6 +52,10 @@ def test_runs_side_by_side():
         ['a', '2.1250', '5,000', '240', '528', '1,000', 'same cost, same range'],
         ['b', '', '5,000', '240', '528', '1,000', ''],
     ]
+    # An LSTM has neither slots nor a span.
+    run['evaluation'] = used | {'attended_slots': None, 'span': None}
+    (shown,) = rows_of(analyses([file('comparison_test', {'split': 'test', 'runs': [run]})]))
+    assert shown[3:6] == ['', '', '1,000']
 
 
 def test_dynamic_evaluation():

@@ -9,7 +9,6 @@ import sys
 
 import pytest
 
-from memjax import config_checks
 from memjax.errors import UserError
 from memjax.evaluation.plan import plan
 from memjax.report import plans
@@ -141,7 +140,7 @@ def test_a_file_of_another_experiment_does_not_count_and_is_named(filled, put, s
     put('demo_ct-2-test.json', score_of(TINY, 2, 2.2, step=7))
     put('demo_ct-1-test.json', score_of(TINY, 1, 2.1, parameters=1235))
     put('unheard-0-test.json', score_of(Experiment('demo_ct', name='unheard'), scored=900))
-    put('demo_ct-0-attention_test.json', {'unknown': 'here'})
+    put('demo_ct-0-unheard_of_test.json', {'unknown': 'here'})
     text = made_up(filled)
     assert cells(text, 'x1')[1][3] == '2.0000 (one seed: [0](runs/demo_ct-0-test.json))'
     files = {line[0]: line[1:] for line in cells(text, 'files')[1:]}
@@ -150,7 +149,18 @@ def test_a_file_of_another_experiment_does_not_count_and_is_named(filled, put, s
     assert files['[unheard-0-test](runs/unheard-0-test.json)'][4:] == [
         '900 of 1,000', '2.0000 bits per character', 'no table',
     ]  # fmt: skip
-    assert files['[demo_ct-0-attention_test](runs/demo_ct-0-attention_test.json)'] == [*[''] * 6, 'no table']
+    assert files['[demo_ct-0-unheard_of_test](runs/demo_ct-0-unheard_of_test.json)'] == [*[''] * 6, 'no table']
+
+
+def test_analyses_are_shown_and_listed(filled, put):
+    put('demo_ct-0-compression_test.json', {'loss': 'attention', 'reduction': 'mean', 'loss_by_layer': [0.5]})
+    text = made_up(filled)
+    assert cells(text, 'analyses')[1] == ['1', '0.5000']
+    files = {line[0]: line[1:] for line in cells(text, 'files')[1:]}
+    assert files['[demo_ct-0-compression_test](runs/demo_ct-0-compression_test.json)'][-1] == '[Analyses](#analyses)'
+    put('demo_ct-0-compression_test.json', {'loss': 'attention'})
+    with pytest.raises(UserError, match='demo_ct-0-compression_test'):
+        made_up(filled)
 
 
 def test_nothing_measured_yet(results_dir):
@@ -180,11 +190,8 @@ def test_the_committed_page_is_what_the_committed_files_make():
     assert (RESULTS / 'README.md').read_text() == page(RESULTS)
 
 
-def test_the_committed_plans_are_of_the_configs_as_they_are(monkeypatch):
+def test_the_committed_plans_are_of_the_configs_as_they_are():
     """If this fails: python launch/report.py --plans."""
-    known = config_checks.CHOICES['data.convention']
-    added = tuple({'words', 'characters', 'sentencepiece'} - set(known))  # whichever corpora there are yet
-    monkeypatch.setitem(config_checks.CHOICES, 'data.convention', known + added)
     planned, experiments = plans.read(RESULTS), plans.experiments()
     assert set(planned) == {experiment.run_name for experiment in experiments}
     for experiment in experiments:

@@ -3,9 +3,9 @@
 The other implementation is `TransfoXLLMHeadModel` of transformers 4.35.2, on CPU in float32. Neither it nor torch is a
 dependency of the tests; an environment of its own makes the files anew:
 
-    python3.11 -m venv /tmp/torchv
-    /tmp/torchv/bin/pip install torch==2.13.0 transformers==4.35.2 'numpy<2'
-    /tmp/torchv/bin/python tests/models/golden/make_transfo_xl.py
+    python3.11 -m venv torch_env
+    torch_env/bin/pip install torch==2.13.0 transformers==4.35.2 'numpy<2'
+    torch_env/bin/python tests/models/golden/make_transfo_xl.py
 
 `transfo_xl_tied.safetensors` holds the weights of the cases in which all layers share u and v, the other file those of
 the cases in which each has its own, `transfo_xl_adaptive.safetensors` those of the case with adaptive embeddings and
