@@ -64,7 +64,7 @@ def test_every_experiment_is_accepted_and_has_a_name_of_its_own_if_it_is_not_the
 
 
 def test_attention_lengths_of_transformer_xls_table_6_are_what_a_query_sees():
-    """same_length shows exactly memory_length keys (the script's 640 is the paper's "640"); without memory, the window."""
+    """same_length shows exactly memory_length keys (the script's 640 is the paper's "640"); else the window."""
     seen = {}
     for row in TABLES['txl6'].rows:
         used = evaluation_config(row.full.load())
