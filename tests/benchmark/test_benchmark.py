@@ -1,6 +1,7 @@
 """The benchmarks' arithmetic and processes, with made-up systems whose speeds are known; nothing is timed here."""
 
 import json
+import pathlib
 import sys
 
 import pytest
@@ -123,6 +124,17 @@ def test_a_whole_benchmark_of_made_up_systems(tmp_path, monkeypatch, capsys):
     assert result['growth']['slope_ratio'] == pytest.approx(0.25)
     assert out.with_name('bench_growth.png').read_bytes().startswith(b'\x89PNG')
     assert 'eval_txl_vs_transfoxl' in capsys.readouterr().out
+
+
+def test_the_readmes_speeds_are_those_of_the_committed_file():
+    root = pathlib.Path(__file__).parents[2]
+    result, readme = json.loads((root / 'results' / 'bench.json').read_text()), (root / 'README.md').read_text()
+    assert set(result['ratios']) == set(module.COMPARISONS)
+    assert not result['quick'] and 'dirty' not in result['commit']
+    for name, ratio in result['ratios'].items():
+        ours, other = (row['tokens_per_second'] for row in result['rows'] if row['name'] == name)
+        assert f'| {ours:,.0f} | {other:,.0f} | {ratio:.1f} |' in readme
+    assert f'by {result["growth"]["slope_ratio"]:.3f} of' in readme
 
 
 def test_an_implementation_that_is_not_there(tmp_path):
