@@ -101,7 +101,7 @@ def test_another_vocabulary_is_refused_in_one_line(tiny_config, data_dir, finish
     workdir = finished(tiny_config, data_dir)
     config = load_run(workdir).config
     other = dataclasses.replace(open_corpus(config.data, data_dir), tokenizer=SymbolTokenizer(range(256)))
-    for module in ('evaluation.loading', 'generation.generate', 'training.loop'):
+    for module in ('evaluation.loading', 'training.loop'):
         monkeypatch.setattr(f'memjax.{module}.open_corpus', lambda *_: other)
     longer = config.copy_and_resolve_references()
     longer.training.num_steps += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -147,11 +148,14 @@ def test_half_loss_scores_the_second_half_of_each_segment_alone(tiny_config):
     batch = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), empty_segment(4, 8))  # S = 2
     state = init_state(model, optimizer, params, 4, [])
     by_hand = batch.replace(weights_BxT=np.where(np.arange(8) < 4, 0.0, batch.weights_BxT).astype(np.float32))
-    half = jax.jit(make_step(model, optimizer, seed=0, half_loss=True))(state, batch)
+    halved = jax.jit(make_step(model, optimizer, seed=0, half_loss=True))
+    half = halved(state, batch)
     whole = jax.jit(make_step(model, optimizer, seed=0))
     expected = whole(state, by_hand)
     assert half.sums.scored == expected.sums.scored == 2 * 4 * 4
-    jax.tree.map(np.testing.assert_array_equal, half.params, expected.params)
+    # To the bit in one program; in another one the compiler may order sums otherwise.
+    jax.tree.map(np.testing.assert_array_equal, half.params, halved(state, by_hand).params)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-8), half.params, expected.params)
     assert half.sums.nll != whole(state, batch).sums.nll
 
 
