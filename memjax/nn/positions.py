@@ -49,9 +49,7 @@ def distance_scores(q_BxHxTxK: jax.Array, table_HxNxK: jax.Array) -> tuple[jax.A
       after the query are arbitrary and must be masked.
     """
     # By heads first, as the product comes: nothing is transposed that is as large as the scores.
-    scores_HxBxTxN = jax.lax.dot_general(
-        q_BxHxTxK, table_HxNxK, (((3,), (2,)), ((1,), (0,))), preferred_element_type=jnp.float32
-    )
+    scores_HxBxTxN = _products(q_BxHxTxK, table_HxNxK)
     H, B, T, N = scores_HxBxTxN.shape
     # Query i needs its row moved left by T - 1 - i. In rows that are one shorter, all do: a matter of addresses. The
     # last column is lost, which is the segment's.
@@ -76,6 +74,11 @@ def scores_at_place(scores_BxHxN: jax.Array, segment_length: int, place: jax.Arr
     return jax.lax.dynamic_slice_in_dim(padded, segment_length - 1 - place, scores_BxHxN.shape[2], axis=2)
 
 
+def _products(q_BxHxTxK: jax.Array, table_HxNxK: jax.Array) -> jax.Array:
+    """Of each query with each row of its head's table, H x B x T x N, float32."""
+    return jax.lax.dot_general(q_BxHxTxK, table_HxNxK, (((3,), (2,)), ((1,), (0,))), preferred_element_type=jnp.float32)
+
+
 def _relative_shift(scores_HxBxTxT: jax.Array) -> jax.Array:
     """Moves row i of the last two axes left by T - 1 - i, so that column n becomes key j = n - (T - 1 - i)."""
     H, B, T, _ = scores_HxBxTxT.shape
@@ -97,6 +100,6 @@ def gathered_scores(
     Returns:
       B x H x T x C, float32. A distance past the table's end takes its last row.
     """
-    scores_BxHxTxR = jnp.einsum('bhtk,hrk->bhtr', q_BxHxTxK, table_HxRxK, preferred_element_type=jnp.float32)
+    scores_BxHxTxR = _products(q_BxHxTxK, table_HxRxK).swapaxes(0, 1)
     rows_BxTxC = jnp.minimum(half_steps_BxC[:, None, :] + 2 * places_T[:, None], table_HxRxK.shape[1] - 1)
     return jnp.take_along_axis(scores_BxHxTxR, rows_BxTxC[:, None], axis=-1)
