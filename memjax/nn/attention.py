@@ -263,12 +263,11 @@ class RelativeAttention(nn.Module):
         itself_BxHx1 = jnp.einsum('bhk,bhk->bh', q_content, key_BxHxK, preferred_element_type=jnp.float32)[..., None]
         T, P = own_BxHxT.shape[2], memory_BxHxP.shape[2]
         is_itself_T = jnp.arange(T) == view.place
-        scores = [memory_BxHxP, jnp.where(is_itself_T, itself_BxHx1, own_BxHxT)]
+        scores_BxHxN = jnp.concatenate([memory_BxHxP, jnp.where(is_itself_T, itself_BxHx1, own_BxHxT)], axis=2)
         if past.near is not None:
-            of_positions_BxHxN = self._position_scores_of_one(q_BxHxK, T, past, biases, view)
-            scores = [each + part for each, part in zip(scores, _cut(of_positions_BxHxN, P), strict=True)]
-        scores_BxHxN = jnp.concatenate(scores, axis=2) * self.head_dim**-0.5
-        weights_BxHxN = jax.nn.softmax(jnp.where(view.mask_BxN[:, None], scores_BxHxN, jnp.finfo(jnp.float32).min))
+            scores_BxHxN += self._position_scores_of_one(q_BxHxK, T, past, biases, view)
+        scores_BxHxN = jnp.where(view.mask_BxN[:, None], scores_BxHxN * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
+        weights_BxHxN = jax.nn.softmax(scores_BxHxN)
         from_memory, from_own = _cut(weights_BxHxN.astype(self.dtype), P)
         of_itself_BxHx1 = jax.lax.dynamic_slice_in_dim(from_own, view.place, 1, axis=2)
         attended_BxHxK = jnp.einsum('bhp,bhpk->bhk', from_memory, past.values_BxHxPxK)
