@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from memjax.data.prepare import open_corpus
-from memjax.evaluation.likelihood import Scorer
+from memjax.data.streams import EvaluationSegment
+from memjax.evaluation.likelihood import SEGMENTS_A_CALL, Scorer, jit_together, read_together
 from memjax.models.factory import build_model, init_params
 from memjax.models.segments import segments
 
@@ -104,3 +105,18 @@ def test_memory_lengths_of_evaluation_are_used(tiny_config, split, params):
     tiny_config.eval.update({'memory_length': 16, 'compressed_memory_length': 8})
     long = Scorer(tiny_config).score(params(tiny_config), split)
     assert abs(long.nll_nats - short.nll_nats) > 1e-3
+
+
+def test_segments_read_together_come_back_one_by_one_and_no_more():
+    def segment(number: int) -> EvaluationSegment:
+        tokens = np.full((2, 4), number, np.int32)
+        lengths = np.array([0, 3], np.int32)  # a row that is finished, and one that is not
+        return EvaluationSegment(tokens, tokens, np.ones((2, 4)), np.zeros(2, bool), lengths, tokens.astype(np.int64))
+
+    def read(params, segment, memory):
+        return segment.inputs_BxT.sum() + params, memory + 1
+
+    count = SEGMENTS_A_CALL + 3
+    found = list(read_together(jit_together(read), 5, 0, map(segment, range(count))))
+    assert [int(each.inputs_BxT[0, 0]) for each, _ in found] == list(range(count))
+    assert [int(result) for _, result in found] == [8 * number + 5 for number in range(count)]
