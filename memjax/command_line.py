@@ -197,7 +197,12 @@ def define_step(flag_values: flags.FlagValues) -> None:
 
 def define_integers(flag_values: flags.FlagValues, name: str, meaning: str) -> None:
     """Defines a flag whose value is a list of ints, written with commas."""
-    flags.DEFINE(_IntegersParser(), name, None, meaning, flag_values=flag_values)
+    flags.DEFINE(_NumbersParser(int, 'whole numbers'), name, None, meaning, flag_values=flag_values)
+
+
+def define_floats(flag_values: flags.FlagValues, name: str, meaning: str) -> None:
+    """Defines a flag whose value is a list of floats, written with commas."""
+    flags.DEFINE(_NumbersParser(float, 'numbers'), name, None, meaning, flag_values=flag_values)
 
 
 @contextlib.contextmanager
@@ -295,14 +300,17 @@ class _StepParser(flags.ArgumentParser):
         return int(argument)
 
 
-class _IntegersParser(flags.ArgumentParser):
-    """Whole numbers with commas between them, each once."""
+class _NumbersParser(flags.ArgumentParser):
+    """Numbers with commas between them, each once."""
 
-    def parse(self, argument: str) -> list[int]:
+    def __init__(self, number: type, plural: str):
+        self._number, self._plural = number, plural
+
+    def parse(self, argument: str) -> list[Any]:
         try:
-            return list(dict.fromkeys(int(word) for word in argument.split(',')))
+            return list(dict.fromkeys(self._number(word) for word in argument.split(',')))
         except ValueError as error:
-            raise ValueError('should be whole numbers with commas between them') from error
+            raise ValueError(f'should be {self._plural} with commas between them') from error
 
 
 def _run(command: Command, config: config_dict.ConfigDict) -> None:

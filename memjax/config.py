@@ -153,6 +153,8 @@ def _training_section() -> config_dict.ConfigDict:
         checkpoint_every=1000,
         checkpoints_to_keep=2,  # newest; the best of validation is kept besides
         init_from=config_dict.placeholder(str),  # workdir of another run whose parameters are the start
+        branch_from=config_dict.placeholder(str),  # workdir of another run that this one goes on from, state and all
+        branch_step=config_dict.placeholder(int),  # from which of its checkpoints; None: the newest
         figure=True,  # draw loss.png when the run ends
     )
 

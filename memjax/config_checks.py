@@ -87,7 +87,7 @@ RULES = (
         'model.adaptive_div', 'model.embedding_dim', 'model.layer_unroll',
         'training.num_steps', 'training.decay_steps', 'training.update_period', 'training.segments_per_step',
         'training.log_every', 'training.eval_every', 'training.eval_segments', 'training.checkpoint_every',
-        'training.checkpoints_to_keep',
+        'training.checkpoints_to_keep', 'training.branch_step',
         'eval.batch_size', 'eval.segment_length', 'eval.clamp_length', 'eval.window_stride',
         'sample.length', 'sample.top_k',
         'mesh.fsdp', 'mesh.tensor',
@@ -181,6 +181,10 @@ def _training(config: config_dict.ConfigDict) -> Iterator[str]:
             f'training.warmup_steps={training.warmup_steps} must not be above '
             f'training.decay_steps={training.decay_steps}, where the decay that follows it ends'
         )
+    if training.branch_from is not None and training.init_from is not None:
+        yield f'training.branch_from={training.branch_from!r} and training.init_from={training.init_from!r}: one begins'
+    if training.branch_step is not None and training.branch_from is None:
+        yield f'training.branch_step={training.branch_step} means nothing without training.branch_from'
     if data.validation_fraction + data.test_fraction >= 1:
         yield (
             f'data.validation_fraction={data.validation_fraction} and data.test_fraction={data.test_fraction} '

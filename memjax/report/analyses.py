@@ -126,6 +126,28 @@ def _window(data: dict[str, Any]) -> Shown:
     return ['attention length', 'window, ms a token', 'segments with memory, ms a token', 'ratio'], rows
 
 
+def _optimization(data: dict[str, Any]) -> Shown:
+    branches = data['branches']
+    measure, heading = ('bpc', 'bits per character') if 'bpc' in branches[0]['train'] else ('ppl', 'perplexity')
+    head = [
+        f'{data["branch_steps"]:,} steps from step {data["step"]:,}',
+        'learning rate',
+        'updates',
+        f'{heading} in training, of the second half',
+        f'{heading} on validation, at the end',
+    ]
+    rows = [
+        [
+            each['name'].replace('_', ' '),
+            f'{each["learning_rate"]:.3g}',
+            f'{each["updates"]:,}',
+            *(f'{each[split][measure]:.4f}' for split in ('train', 'validation')),
+        ]
+        for each in branches
+    ]
+    return head, rows
+
+
 # What comes before the split in a file's kind -> its title, and what is shown.
 _KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], Shown]]] = {
     'attention': ('Where attention goes (Compressive Transformer, Figure 2)', _attention),
@@ -133,5 +155,6 @@ _KINDS: dict[str, tuple[str, Callable[[dict[str, Any]], Shown]]] = {
     'recl': ('Relative effective context length, in tokens (Transformer-XL, Table 8)', _recl),
     'window': ('A window that moves by a token against segments with memory (Transformer-XL, Table 9)', _window),
     'comparison': ('Same cost and same range', _comparison),
+    'optimization': ('A lower rate against rarer updates (Compressive Transformer, Figure 3)', _optimization),
     'dynamic': ('Naive dynamic evaluation (Compressive Transformer, section 5.2)', _dynamic),
 }

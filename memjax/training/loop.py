@@ -30,6 +30,7 @@ from memjax.runs.checkpoint import Checkpoints
 from memjax.runs.metrics import open_writers
 from memjax.runs.workdir import check_environment, check_same_run, exclusive
 from memjax.training import sharding
+from memjax.training.branch import begin_branch
 from memjax.training.ending import end_of_training
 from memjax.training.optimizer import learning_rate, make_optimizer
 from memjax.training.progress import Progress
@@ -120,16 +121,17 @@ class Training:
                 logging.warning('%s is finished: it has %d of %d steps', workdir, resumed, training.num_steps)
                 return None
             if resumed is None:
-                state, host = self._new_state(), _NEW_HOST
+                state, begin, host = self._begin()
             else:
                 checkpoints.discard_after(resumed)
                 check_tokenizer(checkpoints.host(resumed), self.tokenizer)
                 state, host = self._restore(checkpoints, resumed)
+                begin = resumed
             writers = open_writers(workdir, resumed, jax.process_index())
-            progress = Progress(training.num_steps, resumed or 0, enabled=jax.process_index() == 0)
+            progress = Progress(training.num_steps, begin, enabled=jax.process_index() == 0)
             try:
                 with progress, StopSignal(jax.process_count()) as stop:
-                    return _Loop(self, state, host, resumed or 0, checkpoints, writers, progress, stop).run()
+                    return _Loop(self, state, host, begin, checkpoints, writers, progress, stop).run()
             finally:
                 writers.close()
 
@@ -202,6 +204,14 @@ class Training:
             sums=jax.tree.map(lambda _: whole, state.sums),
             fault=jax.tree.map(lambda _: whole, state.fault),
         )
+
+    def _begin(self) -> tuple[TrainState, int, dict[str, Any]]:
+        """What a run begins with: its state, the steps behind it, and what is recorded beside it."""
+        if self.config.training.branch_from is None:
+            return self._new_state(), 0, _NEW_HOST
+        state, step, host = begin_branch(self.config, self._abstract_state, self._mesh)
+        check_tokenizer(host, self.tokenizer)
+        return state, step, host
 
     def _new_state(self) -> TrainState:
         init_from = self.config.training.init_from

@@ -55,6 +55,15 @@ def training_step(update: jax.Array, training: config_dict.ConfigDict) -> jax.Ar
     return jnp.where(update <= start, update, start + period * (update - start))
 
 
+def updates_done(step: int, training: config_dict.ConfigDict) -> tuple[int, int]:
+    """The updates made in so many training steps, and the gradients accumulated since for the next one."""
+    start, period = training.update_period_start, training.update_period
+    if period == 1 or step <= start:
+        return step, 0
+    updates, gradients = divmod(step - start, period)
+    return start + updates, gradients
+
+
 def make_optimizer(training: config_dict.ConfigDict) -> optax.GradientTransformation:
     """Adam as a config's `training` section describes it; its state counts updates, its schedule training steps."""
 

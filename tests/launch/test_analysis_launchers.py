@@ -65,6 +65,25 @@ def test_compare_hands_over_the_group(launch, stand_in, refusal):
     assert refusal('compare', '--workdirs=/a,/b').startswith('--split is needed')
 
 
+def test_optimization_hands_over_the_run_and_the_branches(launch, stand_in, refusal, workdir):
+    calls = stand_in('memjax.training.optimization_study', 'study_optimization')
+    run = (f'--workdir={workdir}', '--data_dir=/d')
+    ways = ('--num_steps=8', '--learning_rates=1e-9,1e-7', '--update_periods=2,4', '--step=6')
+    code, _, err = launch('optimization', *run, *ways, '--config.mesh.fsdp=2')
+    assert (code, err) == (0, '')
+    (call,) = calls
+    assert call.pop('config').mesh.fsdp == 2
+    assert call == {
+        'workdir': epath.Path(workdir), 'data_dir': epath.Path('/d'), 'num_steps': 8,
+        'learning_rates': [1e-9, 1e-7], 'update_periods': [2, 4], 'step': 6,
+    }  # fmt: skip
+    assert refusal('optimization', *run).startswith('--num_steps is needed')
+    message = refusal('optimization', *run, '--num_steps=8', '--learning_rates=1e-9,small')
+    assert 'should be numbers with commas between them' in message
+    message = refusal('optimization', *run, '--num_steps=8', '--config.training.seed=2')
+    assert 'cannot be changed here, only data.path and mesh' in message
+
+
 def test_mistakes_end_in_one_line(refusal, workdir, tmp_path):
     assert 'holds no run' in refusal('compare', f'--workdirs={tmp_path}/x,{tmp_path}/y', '--split=test')
     assert 'does not exist: run launch/eval.py' in refusal('compare', f'--workdirs={workdir},/b', '--split=test')

@@ -67,6 +67,20 @@ def test_dynamic_evaluation():
     ]
 
 
+def test_rates_and_update_periods():
+    def losses(train, validation):
+        return {'train': {'loss': 0.0, 'bpc': train}, 'validation': {'loss': 0.0, 'bpc': validation}}
+
+    first = {'name': 'as_it_was', 'learning_rate': 3e-4, 'update_period': 1, 'updates': 1500} | losses(2.25, 2.5)
+    second = {'name': 'update_period_2', 'learning_rate': 3e-4, 'update_period': 2, 'updates': 750} | losses(2.125, 2.0)
+    page = analyses([file('optimization_train', {'step': 6000, 'branch_steps': 1500, 'branches': [first, second]})])
+    assert rows_of(page) == [
+        ['as it was', '0.0003', '1,500', '2.2500', '2.5000'],
+        ['update period 2', '0.0003', '750', '2.1250', '2.0000'],
+    ]
+    assert '1,500 steps from step 6,000' in page
+
+
 def test_other_kinds_are_left_out_and_damaged_files_named():
     assert analyses([file('test', {}), file('needle_test', {}), file('unheard_of_test', {})]) == ''
     with pytest.raises(
