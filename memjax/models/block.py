@@ -221,7 +221,9 @@ class TransformerXLBlock(nn.Module):
 
     def project_memory(self, empty: None, memory: LayerMemory):
         """Keys and values of memory's slots, B x H x P x K, and the ages of the compressed ones (after the carry)."""
-        return empty, (*self._past(memory), self._far_ages(memory))
+        parts = self._past(memory)
+        keys_BxHxPxK, values_BxHxPxK = (jnp.concatenate(each, axis=2) for each in zip(*parts, strict=True))
+        return empty, (keys_BxHxPxK, values_BxHxPxK, self._far_ages(memory))
 
     def extend(
         self, x_BxD: jax.Array, past: PastSlots, tail: LayerTail, biases: Biases | None, view: OneView
@@ -280,13 +282,12 @@ class TransformerXLBlock(nn.Module):
     def _attention_input(self, x_BxTxD: jax.Array) -> jax.Array:
         return self.attention_norm(x_BxTxD) if self.config.norm == 'pre' else x_BxTxD
 
-    def _past(self, memory: LayerMemory) -> tuple[jax.Array, jax.Array]:
-        """Keys and values of all slots, the oldest level first, B x H x P x K each."""
+    def _past(self, memory: LayerMemory) -> list[tuple[jax.Array, jax.Array]]:
+        """Keys and values of all slots, the oldest first, B x H x P x K each: a level each where they are held."""
         levels = self.frozen_levels(memory)[::-1]
         if not holds_projections(memory):
-            return self.attention.project(jnp.concatenate(levels, axis=1))
-        keys = jnp.concatenate([level.keys_LxBxHxMxK for level in levels], axis=2)
-        return keys, jnp.concatenate([level.values_LxBxHxMxK for level in levels], axis=2)
+            return [self.attention.project(jnp.concatenate(levels, axis=1))]
+        return [(level.keys_LxBxHxMxK, level.values_LxBxHxMxK) for level in levels]
 
     def _positions(self, memory: LayerMemory, tables: PositionTables) -> PositionTables:
         if not holds_projections(memory):

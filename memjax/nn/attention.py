@@ -16,6 +16,7 @@ How the distance to a compressed slot is counted is the position scheme:
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -181,7 +182,7 @@ class RelativeAttention(nn.Module):
     def __call__(
         self,
         x_BxTxD: jax.Array,
-        past: tuple[jax.Array, jax.Array],
+        past: Sequence[tuple[jax.Array, jax.Array]],
         own: tuple[jax.Array, jax.Array],
         projected: PositionTables,
         far_ages_BxC: jax.Array | None,
@@ -193,8 +194,8 @@ class RelativeAttention(nn.Module):
 
         Args:
           x_BxTxD: the queries' states.
-          past: keys and values of memory, B x H x P x K each, oldest first; in schemes other than `slots` the
-            compressed ones come first.
+          past: keys and values of memory, B x H x P x K each, in one part or, oldest first, several; in schemes other
+            than `slots` the compressed ones come first.
           own: keys and values of x, B x H x T x K each.
           projected: from `project_positions`.
           far_ages_BxC: doubled ages of the compressed slots, for scheme `time`.
@@ -207,15 +208,17 @@ class RelativeAttention(nn.Module):
         """
         q_BxHxTxK = self._by_head(x_BxTxD, self.query_kernel)
         q_content = q_BxHxTxK if biases is None else q_BxHxTxK + biases.u[:, None].astype(self.dtype)
-        P, parts = past[0].shape[2], (past, own)
+        parts = (*past, own)
+        lengths = [keys.shape[2] for keys, _ in past]
         # Memory's keys and the segment's are not laid side by side: that would be one more copy of the whole memory.
         scores = [
             jnp.einsum('bhtk,bhnk->bhtn', q_content, keys, preferred_element_type=jnp.float32) for keys, _ in parts
         ]
         if projected.near is not None:
-            of_positions = self._position_scores(q_BxHxTxK, projected, far_ages_BxC, biases, view)
+            past_BxHxTxP, own_BxHxTxT = self._position_scores(q_BxHxTxK, projected, far_ages_BxC, biases, view)
+            of_positions = [*_cut(past_BxHxTxP, lengths)[:-1], own_BxHxTxT]
             scores = [each + part for each, part in zip(scores, of_positions, strict=True)]
-        powers, total_BxHxTx1 = self._powers(scores, _cut(view.mask_BxTxN[:, None], P))
+        powers, total_BxHxTx1 = self._powers(scores, _cut(view.mask_BxTxN[:, None], lengths))
         attended_BxHxTxK = sum(
             jnp.einsum(
                 'bhtn,bhnk->bhtk',
@@ -268,7 +271,7 @@ class RelativeAttention(nn.Module):
             scores_BxHxN += self._position_scores_of_one(q_BxHxK, T, past, biases, view)
         scores_BxHxN = jnp.where(view.mask_BxN[:, None], scores_BxHxN * self.head_dim**-0.5, jnp.finfo(jnp.float32).min)
         weights_BxHxN = jax.nn.softmax(scores_BxHxN)
-        from_memory, from_own = _cut(weights_BxHxN.astype(self.dtype), P)
+        from_memory, from_own = _cut(weights_BxHxN.astype(self.dtype), [P])
         of_itself_BxHx1 = jax.lax.dynamic_slice_in_dim(from_own, view.place, 1, axis=2)
         attended_BxHxK = jnp.einsum('bhp,bhpk->bhk', from_memory, past.values_BxHxPxK)
         attended_BxHxK += jnp.einsum('bht,bhtk->bhk', jnp.where(is_itself_T, 0, from_own), values_BxHxTxK)
@@ -346,6 +349,6 @@ class RelativeAttention(nn.Module):
         return jnp.einsum('...nd,dhk->...hnk', x_xNxD.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
 
 
-def _cut(array: jax.Array, length: int) -> tuple[jax.Array, jax.Array]:
-    """Memory's part and the segment's."""
-    return array[..., :length], array[..., length:]
+def _cut(array: jax.Array, lengths: Sequence[int]) -> list[jax.Array]:
+    """Memory's parts, of those lengths, and what is left: the segment's."""
+    return jnp.split(array, list(itertools.accumulate(lengths)), axis=-1)

@@ -1,5 +1,7 @@
 """A memory whose keys and values are kept: the same numbers, and no slot projected twice."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -48,14 +50,35 @@ def test_is_refused_in_training(variant):
         built.train(built.params, cut(text(2, T))[0], cached(built, built.model.init_memory(2)))
 
 
-def flops(is_cached: bool, **overrides) -> int:
+def segment_of(is_cached: bool, **overrides) -> tuple:
+    """A function that reads a segment, and the shapes of what it takes."""
     model = model_of(**overrides)
     params = jax.eval_shape(lambda: init_params(model, T, jax.random.key(0)))
     memory = jax.eval_shape(lambda: model.init_memory(1))
     if is_cached:
         memory = jax.eval_shape(lambda p, m: model.apply({'params': p}, m, T, method='cache'), params, memory)
     segment = jax.eval_shape(lambda: empty_segment(1, T))
-    return count_flops(lambda p, s, m: model.apply({'params': p}, s, m)[0].nll_BxT, params, segment, memory)
+    return lambda p, s, m: model.apply({'params': p}, s, m)[0].nll_BxT, params, segment, memory
+
+
+def flops(is_cached: bool, **overrides) -> int:
+    return count_flops(*segment_of(is_cached, **overrides))
+
+
+def test_levels_that_are_held_are_not_laid_side_by_side():
+    lengths = {'memory_length': 2 * T, 'compressed_memory_length': 3 * T}
+
+    def joined(is_cached: bool) -> int:
+        """Arrays put together that have a place for every slot of all levels, and more than a number in it."""
+        program = str(
+            jax.make_jaxpr(segment_of(is_cached, name='compressive', **lengths)[0])(
+                *segment_of(is_cached, name='compressive', **lengths)[1:]
+            )
+        )
+        made = re.findall(r':f32\[([\d,]+)\] = concatenate', program)
+        return sum(5 * T in tuple(map(int, shape.split(',')))[:-1] for shape in made)
+
+    assert (joined(False), joined(True)) == (1, 0)
 
 
 @pytest.mark.parametrize('name', ['transformer_xl', 'compressive'])
