@@ -32,14 +32,13 @@ def model_of(work: Work) -> LanguageModel:
     section.update(
         name='compressive' if work.compressed_memory_length else 'transformer_xl',
         norm='post',
-        compression='mean',
         compression_loss='none',
         layer_unroll=work.num_layers,
         **{
             field: getattr(work, field)
             for field in (
                 'num_layers', 'model_dim', 'num_heads', 'mlp_dim', 'vocab_size', 'memory_length',
-                'compressed_memory_length', 'compression_rate',
+                'compressed_memory_length', 'compression_rate', 'compression',
             )
         },
     )  # fmt: skip

@@ -16,37 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from memjax import atomic
+from memjax.benchmark.comparisons import Comparison, comparisons
 from memjax.benchmark.growth import growth_of, growth_works
-from memjax.benchmark.peers import TRANSFO_XL
+from memjax.benchmark.peers import TRANSFO_XL, Peer
+from memjax.benchmark.table import table
 from memjax.benchmark.work import Timing, Work, Worker
 from memjax.errors import BenchmarkError
-from memjax.evaluation.likelihood import SEGMENTS_A_CALL
 from memjax.report.growth_figure import draw_growth
 from memjax.version import code_version
-
-# Names of the ratios, and what is compared: the lengths of Transformer-XL's enwik8 evaluation.
-COMPARISONS = {
-    'eval_txl_vs_transfoxl': Work('evaluate', batch_size=1, segment_length=80, memory_length=2100, count=24),
-    'eval_txl_vs_transfoxl_batch_4': Work('evaluate', batch_size=4, segment_length=80, memory_length=2100, count=8),
-    'decode_txl_vs_transfoxl': Work('decode', batch_size=1, segment_length=128, memory_length=512, count=256),
-    'decode_txl_vs_transfoxl_2100': Work('decode', batch_size=1, segment_length=128, memory_length=2100, count=128),
-}
-
-
-def comparisons(quick: bool) -> dict[str, Work]:
-    """Name of a ratio -> what is compared, an eighth of it, if that is enough for a call, for a look."""
-    if not quick:
-        return COMPARISONS
-    return {
-        name: dataclasses.replace(work, count=max(SEGMENTS_A_CALL, work.count // 8))
-        for name, work in COMPARISONS.items()
-    }
 
 
 def bench(
     out: Path, environments: Path, install: bool = True, quick: bool = False, threads: int = 2, repeats: int = 5
 ) -> dict[str, Any]:
     """Times everything, prints a table, and writes `OUT` and a figure of growth beside it.
+
+    An implementation that cannot be had, or fails, is told of in a line, and the others are timed without it.
 
     Args:
       out: a .json file.
@@ -58,42 +43,93 @@ def bench(
 
     Returns:
       What the file holds: `machine`; `rows`, one for each system and piece of work; `ratios`, above 1 where ours is
-      faster; `growth`.
+      faster, None where there is none; `missing`, the reason for each of those; `requirements`, what each other system
+      is made of; `growth`.
 
     Raises:
-      BenchmarkError: an implementation cannot be had, or fails.
+      BenchmarkError: ours fails, or all others cannot be had or fail.
     """
     repeats = 1 if quick else repeats
-    peer_python = TRANSFO_XL.python(environments, install)
-    with (
-        Worker('memjax', [sys.executable, '-m', 'memjax.benchmark.ours'], threads) as ours,
-        Worker(TRANSFO_XL.name, [str(peer_python), str(TRANSFO_XL.program)], threads) as peer,
-    ):
+    works = comparisons(quick)
+    peers = list(dict.fromkeys(each.peer for each in works.values()))
+    with Worker('memjax', [sys.executable, '-m', 'memjax.benchmark.ours'], threads) as ours:
         result: dict[str, Any] = {
             'command': f'python launch/bench.py --threads={threads} --repeats={repeats}'
             + (' --quick' if quick else ''),
             'commit': code_version(),
             'quick': quick,
-            'machine': _machine(threads) | ours.versions() | peer.versions(),
+            'machine': _machine(threads) | ours.versions(),
             'rows': [],
-            'ratios': {},
+            'ratios': dict.fromkeys(works),
+            'missing': {name: each.impossible for name, each in works.items() if each.impossible},
+            'requirements': {peer.name: list(peer.requirements) for peer in peers},
         }
-        for name, work in comparisons(quick).items():
-            timings = alternate(work, (ours, peer), repeats)
-            rows = [row_of(name, worker.name, work, timings[worker.name]) for worker in (ours, peer)]
+        commands: dict[Peer, list[str]] = {}
+        for peer in peers:
+            its_works = {name: each for name, each in works.items() if each.peer == peer and not each.impossible}
+            try:
+                command = peer.command(environments, install)
+                _compare(result, its_works, ours, command, threads, repeats)
+                commands[peer] = command
+            except BenchmarkError as error:
+                _tell(error, ours)
+                reason = str(error).replace(str(environments), 'ENVIRONMENTS')  # a file of results names no folder
+                result['missing'] |= {name: reason for name in its_works if result['ratios'][name] is None}
+        if not result['rows']:
+            raise BenchmarkError(f'no other implementation runs: {next(iter(result["missing"].values()))}')
+        result['growth'] = _growth(ours, commands.get(TRANSFO_XL), quick, threads)
+    print('\n'.join(table(result)))
+    if result['growth']['slope_ratio'] is not None:
+        print(f"slope in memory length, of TransfoXL's  {result['growth']['slope_ratio']:.3f}")
+    _write(out, result)
+    return result
+
+
+def _compare(
+    result: dict[str, Any],
+    works: dict[str, Comparison],
+    ours: Worker,
+    command: list[str],
+    threads: int,
+    repeats: int,
+) -> None:
+    """Adds to a result what is compared with one peer, as far as that comes."""
+    peer = next(iter(works.values())).peer
+    with Worker(peer.name, command, threads) as theirs:
+        result['machine'] |= theirs.versions()
+        for name, comparison in works.items():
+            work = comparison.work
+            timings = alternate(work, (ours, theirs), repeats)
+            rows = [row_of(name, worker.name, work, timings[worker.name]) for worker in (ours, theirs)]
             result['rows'] += rows
             result['ratios'][name] = rows[0]['tokens_per_second'] / rows[1]['tokens_per_second']
             _print_rows(rows)
-        result['growth'] = growth_of(
+
+
+def _growth(ours: Worker, command: list[str] | None, quick: bool, threads: int) -> dict[str, Any]:
+    """Growth of ours, and in memory length of TransfoXL's too if it has a command and does not fail."""
+
+    def measure(others: Sequence[Worker]) -> dict[str, Any]:
+        return growth_of(
             (series, worker.name, work, alternate(work, (worker,), 1 if quick else 3)[worker.name])
             for series, work in growth_works(quick)
-            for worker in ((ours, peer) if series == 'memory_length' else (ours,))
+            for worker in (ours, *(others if series == 'memory_length' else ()))
         )
-    for name, ratio in result['ratios'].items():
-        print(f'{name:<36} {ratio:7.2f}')
-    print(f"slope in memory length, of TransfoXL's  {result['growth']['slope_ratio']:.3f}")
-    _write(out, result)
-    return result
+
+    if command is not None:
+        try:
+            with Worker(TRANSFO_XL.name, command, threads) as theirs:
+                return measure((theirs,))
+        except BenchmarkError as error:
+            _tell(error, ours)
+    return measure(())
+
+
+def _tell(error: BenchmarkError, ours: Worker) -> None:
+    """Says in a line what failed; if that is ours, there is nothing left to compare, and it is raised again."""
+    if not ours.alive:
+        raise error
+    print(error, file=sys.stderr, flush=True)
 
 
 def alternate(work: Work, workers: Sequence[Worker], repeats: int) -> dict[str, list[Timing]]:
@@ -139,7 +175,7 @@ def _processor() -> str:
 
 def _print_rows(rows: Iterable[dict[str, Any]]) -> None:
     for row in rows:
-        print(f'{row["name"]:<36} {row["system"]:<10} {row["tokens_per_second"]:>10,.0f} tokens/s', flush=True)
+        print(f'{row["name"]:<40} {row["system"]:<20} {row["tokens_per_second"]:>10,.0f} tokens/s', flush=True)
 
 
 def _write(out: Path, result: dict[str, Any]) -> None:

@@ -5,7 +5,8 @@ A system is a program that reads one JSON object a line from standard input, doe
     {"kind": "evaluate", "batch_size": 1, .., "count": 24}   ->   {"seconds": 1.25, "tokens": 1920, "bytes": 8601600}
 
 What it builds for one piece of work it keeps, filled and compiled, so that a later request for the same is only timed.
-Other systems than ours live in Python environments of their own, and their programs import nothing of this project.
+Other systems than ours live in Python environments of their own, and their programs import nothing of this project but
+`torch_peer.py`, which lies beside them.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Work:
       vocab_size: V.
       compressed_memory_length: n_cm, in slots; above 0: a Compressive Transformer.
       compression_rate: c, if it is one.
+      compression: how it compresses, as the config names it.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Work:
     vocab_size: int = 256
     compressed_memory_length: int = 0
     compression_rate: int = 1
+    compression: str = 'mean'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +89,9 @@ class Worker:
           name: for messages.
           command: program and arguments.
           threads: CPU threads that it may use.
+
+        Raises:
+          BenchmarkError: there is no such program.
         """
         self.name = name
         counts = {key: str(threads) for key in ('OMP_NUM_THREADS', 'MKL_NUM_THREADS')}
@@ -105,6 +111,9 @@ class Worker:
                 text=True,
                 env={**os.environ, **counts, 'JAX_PLATFORMS': 'cpu', 'PYTHONWARNINGS': 'ignore'},
             )
+        except OSError as error:
+            self._complaints.close()
+            raise BenchmarkError(f'{name} cannot be started: {error}') from error
         finally:
             if pins:
                 os.sched_setaffinity(0, cores)
@@ -116,6 +125,11 @@ class Worker:
         self._process.kill()
         self._process.communicate()
         self._complaints.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
 
     def time(self, work: Work) -> Timing:
         """Does a piece of work and times it.
