@@ -182,9 +182,11 @@ def _training(config: config_dict.ConfigDict) -> Iterator[str]:
             f'training.decay_steps={training.decay_steps}, where the decay that follows it ends'
         )
     if training.branch_from is not None and training.init_from is not None:
-        yield f'training.branch_from={training.branch_from!r} and training.init_from={training.init_from!r}: one begins'
+        yield f'training.branch_from={training.branch_from!r} and training.init_from={training.init_from!r}: set one'
     if training.branch_step is not None and training.branch_from is None:
         yield f'training.branch_step={training.branch_step} means nothing without training.branch_from'
+    if training.branch_step is not None and training.branch_step >= training.num_steps:
+        yield f'training.num_steps={training.num_steps} must be above training.branch_step={training.branch_step}'
     if data.validation_fraction + data.test_fraction >= 1:
         yield (
             f'data.validation_fraction={data.validation_fraction} and data.test_fraction={data.test_fraction} '

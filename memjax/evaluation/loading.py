@@ -61,7 +61,7 @@ def load_run(
         lambda: init_params(model, evaluation_config(config).data.segment_length, jax.random.key(0))
     )
     with Checkpoints(epath.Path(workdir) / 'checkpoints') as checkpoints:
-        found = _find(checkpoints, step, workdir)
+        found = find_checkpoint(checkpoints, step, workdir)
         params = checkpoints.restore_params(found, abstract)
         host = checkpoints.host(found)
     return Run(config=config, model=model, params=params, step=found, host=host)
@@ -129,11 +129,17 @@ def load_params(workdir: epath.PathLike, abstract_params: Any) -> Any:
     Raises:
       CheckpointError: there is no good one, or it is of another model.
     """
-    with Checkpoints(epath.Path(workdir) / 'checkpoints') as checkpoints:
-        return checkpoints.restore_params(_find(checkpoints, None, workdir), abstract_params)
+    workdir = epath.Path(workdir).expanduser()
+    with Checkpoints(workdir / 'checkpoints') as checkpoints:
+        return checkpoints.restore_params(find_checkpoint(checkpoints, None, workdir), abstract_params)
 
 
-def _find(checkpoints: Checkpoints, step: int | str | None, workdir: epath.PathLike) -> int:
+def find_checkpoint(checkpoints: Checkpoints, step: int | str | None, workdir: epath.PathLike) -> int:
+    """The step of a checkpoint that was asked for as `load_run` is.
+
+    Raises:
+      CheckpointError: none is good, or none has a validation loss. Whether a given step is there is not looked at.
+    """
     if isinstance(step, int):
         return step
     found = checkpoints.best_good() if step == 'best' else checkpoints.latest_good()

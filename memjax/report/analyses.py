@@ -128,7 +128,9 @@ def _window(data: dict[str, Any]) -> Shown:
 
 def _optimization(data: dict[str, Any]) -> Shown:
     branches = data['branches']
-    measure, heading = ('bpc', 'bits per character') if 'bpc' in branches[0]['train'] else ('ppl', 'perplexity')
+    measure, heading = (
+        ('bpc', 'bits per character') if 'bpc' in branches[0]['train'] else ('ppl', 'perplexity per token')
+    )
     head = [
         f'{data["branch_steps"]:,} steps from step {data["step"]:,}',
         'learning rate',

@@ -100,6 +100,8 @@ def read_config(workdir: epath.PathLike) -> config_dict.ConfigDict:
 def check_same_run(workdir: epath.PathLike, config: config_dict.ConfigDict) -> None:
     """Makes the directory this run's, or checks that it is: what may change on resume is taken over.
 
+    A run that has no checkpoint yet, such as one that could not begin, gives way to any other.
+
     Raises:
       WorkdirError: it holds another run (every field that differs and must not is named, with both values), or it
         cannot be written.
@@ -108,10 +110,16 @@ def check_same_run(workdir: epath.PathLike, config: config_dict.ConfigDict) -> N
     path = epath.Path(workdir) / CONFIG_FILE
     if path.exists():
         differences = config_lib.differences_forbidden_on_resume(read_config(workdir), config)
-        if differences:
+        if differences and has_checkpoint(workdir):
             listed = ', '.join(f'{name} is {old!r} there, {new!r} here' for name, (old, new) in differences.items())
             raise WorkdirError(f'{os.fspath(workdir)} holds another run: {listed}')
     write_config(workdir, config)
+
+
+def has_checkpoint(workdir: epath.PathLike) -> bool:
+    """Whether anything is there that a training would go on from, good or not."""
+    checkpoints = epath.Path(workdir) / 'checkpoints'
+    return checkpoints.exists() and any(path.name.isdecimal() for path in checkpoints.iterdir())
 
 
 def check_environment(workdir: epath.PathLike) -> None:

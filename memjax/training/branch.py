@@ -14,16 +14,44 @@ from etils import epath
 from ml_collections import config_dict
 
 from memjax.config import flatten
-from memjax.errors import CheckpointError, ConfigError, WorkdirError
+from memjax.errors import ConfigError, WorkdirError
+from memjax.evaluation.loading import find_checkpoint
 from memjax.runs.checkpoint import Checkpoints
-from memjax.runs.workdir import read_config
-from memjax.training.optimizer import make_optimizer, updates_done
-from memjax.training.sharding import param_shardings
+from memjax.runs.workdir import CONFIG_FILE, read_config
+from memjax.training.optimizer import make_optimizer, updated_at_every_step, updates_done
+from memjax.training.sharding import param_shardings, placed
 from memjax.training.step import TrainState
 
-# What a branch must share with the run that it leaves: these decide what the state is of, and where in the data.
-_SHARED_SECTIONS = ('data', 'model')
-_SHARED_FIELDS = ('training.seed', 'training.segments_per_step')
+# What a branch must share with the run that it leaves: these decide what the state is of, and where in the data it is.
+_SHARED = ('data.', 'model.', 'training.seed', 'training.segments_per_step')
+# Of those: where the data come from (their fingerprint is compared), and how it is computed or regularized.
+_FREE = ('data.path', 'model.remat', 'model.layer_unroll', 'model.dropout_rate', 'model.attention_dropout_rate')
+
+
+def settled(config: config_dict.ConfigDict, workdir: epath.PathLike) -> config_dict.ConfigDict:
+    """The config with the step that it branches at written down, so that a later start of the run means the same.
+
+    Args:
+      config: of a run, which need not be a branch.
+      workdir: of it; if it has begun, it began where its `config.json` says.
+
+    Raises:
+      UserError: the directory that it branches from holds no run, or no good checkpoint.
+    """
+    training = config.training
+    if training.branch_from is None or training.branch_step is not None:
+        return config
+    config = config.copy_and_resolve_references()
+    if (epath.Path(workdir) / CONFIG_FILE).exists():
+        begun = read_config(workdir).training
+        if begun.branch_from == training.branch_from:
+            config.training.branch_step = begun.branch_step
+    if config.training.branch_step is None:
+        trunk = epath.Path(training.branch_from).expanduser()
+        read_config(trunk)
+        with Checkpoints(trunk / 'checkpoints') as checkpoints:
+            config.training.branch_step = find_checkpoint(checkpoints, None, trunk)
+    return config
 
 
 def begin_branch(
@@ -32,49 +60,34 @@ def begin_branch(
     """The state that a run with `training.branch_from` begins with.
 
     Args:
-      config: of the branch.
+      config: of the branch, settled.
       abstract_state: shapes, dtypes and shardings of its state.
       mesh: of its devices.
 
     Returns:
-      The state, the steps that it has behind it, and what the other run recorded beside it for the host.
+      The state, the steps that it has behind it, and what the other run recorded beside it for the host. The state's
+      sums are still those of the other run.
 
     Raises:
-      WorkdirError: the other directory holds no run, or one of another model or other data.
-      CheckpointError: it has no such checkpoint, or none that is good.
+      WorkdirError: the other directory holds no run, or one whose data or model have other fields.
+      CheckpointError: it has no such checkpoint, or it is damaged.
       ConfigError: the branch ends where it begins, or its update period does not fit the updates made so far.
     """
-    workdir = epath.Path(config.training.branch_from)
+    workdir, step = epath.Path(config.training.branch_from).expanduser(), config.training.branch_step
     trunk = read_config(workdir)
     _check_shared(workdir, trunk, config)
+    check_schedule(config.training, trunk.training, step)
     params = abstract_state.params
-    abstract_opt_state = jax.eval_shape(make_optimizer(trunk.training).init, params)
-    abstract_opt_state = jax.tree.map(
-        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
-        abstract_opt_state,
-        param_shardings(mesh, abstract_opt_state),
-    )
+    optimizer_there = jax.eval_shape(make_optimizer(trunk.training).init, params)
+    optimizer_there = placed(optimizer_there, param_shardings(mesh, optimizer_there))
     with Checkpoints(workdir / 'checkpoints') as checkpoints:
-        step = checkpoints.latest_good() if config.training.branch_step is None else config.training.branch_step
-        if step is None:
-            raise CheckpointError(f'{workdir} has no good checkpoint')
-        check_schedule(config.training, trunk.training, step)
         params, rest, host = checkpoints.restore(
-            step, params, abstract_state.replace(params=None, opt_state=abstract_opt_state)
+            step, params, abstract_state.replace(params=None, opt_state=optimizer_there)
         )
     opt_state = _carried(rest.opt_state, params, abstract_state.opt_state, config.training, step)
-    # What was best there is no checkpoint of this run, and what was measured there belongs to that run's lines.
-    sums = jax.tree.map(jnp.zeros_like, rest.sums)
-    state = rest.replace(params=params, opt_state=opt_state, sums=sums)
-    return state, step, {**host, 'best': None, 'logged_tokens': host['tokens']}
-
-
-def _check_shared(workdir: epath.Path, trunk: config_dict.ConfigDict, config: config_dict.ConfigDict) -> None:
-    theirs, ours = flatten(trunk), flatten(config)
-    for name, value in ours.items():
-        is_shared = name.split('.')[0] in _SHARED_SECTIONS or name in _SHARED_FIELDS
-        if is_shared and name != 'data.path' and theirs[name] != value:
-            raise WorkdirError(f'{workdir} cannot be gone on from: {name} is {theirs[name]!r} there, {value!r} here')
+    # What was best there is no checkpoint of this run, and what was measured there is for that run's lines.
+    host = {**host, 'best': None, 'logged_tokens': host['tokens']}
+    return rest.replace(params=params, opt_state=opt_state), step, host
 
 
 def check_schedule(training: config_dict.ConfigDict, before: config_dict.ConfigDict, step: int) -> None:
@@ -90,23 +103,31 @@ def check_schedule(training: config_dict.ConfigDict, before: config_dict.ConfigD
     """
     if training.num_steps <= step:
         raise ConfigError(f'training.num_steps={training.num_steps} must be above {step}, where the branch begins')
-    done = updates_done(step, before)
-    if updates_done(step, training) == done:
+    if updates_done(step, training) == updates_done(step, before):
         return
-    if done == (step, 0):
+    if updated_at_every_step(step, before):
         raise ConfigError(
             f'training.update_period_start={training.update_period_start} must be at least {step}, where the branch '
             f'begins: until there every step made an update'
         )
     raise ConfigError(
-        f'training.update_period={training.update_period} must stay at {before.update_period}, and '
-        f'training.update_period_start at {before.update_period_start}: gradients are accumulated already'
+        f'training.update_period={training.update_period} from step {training.update_period_start} on does not fit the '
+        f'updates made until step {step}: keep {before.update_period} from {before.update_period_start} on'
     )
 
 
-def _carried(opt_state: Any, params: Any, abstract_state: Any, training: config_dict.ConfigDict, step: int) -> Any:
+def _check_shared(workdir: epath.Path, trunk: config_dict.ConfigDict, config: config_dict.ConfigDict) -> None:
+    theirs = flatten(trunk)
+    for name, value in flatten(config).items():
+        if name.startswith(_SHARED) and name not in _FREE and theirs[name] != value:
+            raise WorkdirError(
+                f'no branch of {workdir} can be this run: {name} is {theirs[name]!r} there, {value!r} here'
+            )
+
+
+def _carried(opt_state: Any, params: Any, abstract_opt_state: Any, training: config_dict.ConfigDict, step: int) -> Any:
     """An optimizer's state, taken in or out of the accumulation that only an update period other than 1 has."""
-    if jax.tree.structure(opt_state) == jax.tree.structure(abstract_state):
+    if jax.tree.structure(opt_state) == jax.tree.structure(abstract_opt_state):
         return opt_state
     if training.update_period == 1:
         return opt_state.inner_opt_state
@@ -115,6 +136,5 @@ def _carried(opt_state: Any, params: Any, abstract_state: Any, training: config_
         empty = make_optimizer(training).init(params)
         return empty._replace(gradient_step=jnp.int32(step), inner_opt_state=opt_state)
 
-    return jax.jit(accumulate, out_shardings=jax.tree.map(lambda leaf: leaf.sharding, abstract_state))(
-        params, opt_state
-    )
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, abstract_opt_state)
+    return jax.jit(accumulate, out_shardings=shardings)(params, opt_state)

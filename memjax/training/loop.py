@@ -20,8 +20,8 @@ from memjax.config_checks import check
 from memjax.data.prepare import open_corpus
 from memjax.data.store import Corpus
 from memjax.data.streams import Batch, TrainingStream, prefetched
-from memjax.data.tokenizers import CHARACTER_CONVENTIONS, Tokenizer
-from memjax.errors import TrainingError
+from memjax.data.tokenizers import CHARACTER_CONVENTIONS
+from memjax.errors import CheckpointError, TrainingError
 from memjax.evaluation.likelihood import Scorer
 from memjax.evaluation.loading import check_tokenizer, check_vocabulary, load_params
 from memjax.models.contract import Segment
@@ -30,7 +30,7 @@ from memjax.runs.checkpoint import Checkpoints
 from memjax.runs.metrics import open_writers
 from memjax.runs.workdir import check_environment, check_same_run, exclusive
 from memjax.training import sharding
-from memjax.training.branch import begin_branch
+from memjax.training.branch import begin_branch, settled
 from memjax.training.ending import end_of_training
 from memjax.training.optimizer import learning_rate, make_optimizer
 from memjax.training.progress import Progress
@@ -54,6 +54,7 @@ def train(config: config_dict.ConfigDict, workdir: epath.PathLike, data_dir: epa
       SystemExit: 143 or 130, after SIGTERM or SIGINT; everything is saved then.
     """
     check(config)
+    config = settled(config, workdir)
     corpus = open_corpus(config.data, data_dir)
     check_vocabulary(config, corpus)
     training = Training(config, corpus)
@@ -98,9 +99,7 @@ class Training:
         self._names = self._scalar_names()
         state = jax.eval_shape(self._init_state, self._abstract_params)
         self._shardings = self._state_shardings(state)
-        self._abstract_state = jax.tree.map(
-            lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), state, self._shardings
-        )
+        self._abstract_state = sharding.placed(state, self._shardings)
         self._step = jax.jit(
             make_step(self._model, self._optimizer, training.seed, training.half_loss),
             donate_argnums=0,
@@ -124,7 +123,7 @@ class Training:
                 state, begin, host = self._begin()
             else:
                 checkpoints.discard_after(resumed)
-                check_tokenizer(checkpoints.host(resumed), self.tokenizer)
+                self.check_corpus(checkpoints.host(resumed))
                 state, host = self._restore(checkpoints, resumed)
                 begin = resumed
             writers = open_writers(workdir, resumed, jax.process_index())
@@ -136,9 +135,21 @@ class Training:
                 writers.close()
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """Of the corpus."""
-        return self._corpus.tokenizer
+    def fingerprints(self) -> dict[str, str]:
+        """What a checkpoint records of the data: of the vocabulary, and of all tokens with it."""
+        return {'tokenizer': self._corpus.tokenizer.fingerprint, 'corpus': self._corpus.fingerprint}
+
+    def check_corpus(self, host: dict[str, Any]) -> None:
+        """Refuses data other than those in which a checkpoint has its place.
+
+        Raises:
+          CheckpointError: they are.
+        """
+        check_tokenizer(host, self._corpus.tokenizer)
+        if host.get('corpus', self._corpus.fingerprint) != self._corpus.fingerprint:
+            raise CheckpointError(
+                f'the checkpoint has its place in another text than {self._corpus.name} as it is prepared here'
+            )
 
     def batches(self, cursor: Any) -> Any:
         """Endless batches of this process's rows from a cursor on, made ahead in the background."""
@@ -210,8 +221,8 @@ class Training:
         if self.config.training.branch_from is None:
             return self._new_state(), 0, _NEW_HOST
         state, step, host = begin_branch(self.config, self._abstract_state, self._mesh)
-        check_tokenizer(host, self.tokenizer)
-        return state, step, host
+        self.check_corpus(host)
+        return self.clear_sums(state), step, host
 
     def _new_state(self) -> TrainState:
         init_from = self.config.training.init_from
@@ -254,8 +265,9 @@ class _Loop:
                 self._progress.advance(self._step)
                 self._between_steps()
                 signal = self._stop.requested(self._step)
-                if signal is not None and self._step < fields.num_steps:
-                    self._save(None)
+                if signal is not None:
+                    if self._step < fields.num_steps:  # or it is saved already
+                        self._save(None)
                     self._progress.note(f'stopped by signal {signal} after step {self._step}; saved')
                     return signal
         finally:
@@ -322,7 +334,7 @@ class _Loop:
             'logged_tokens': self._logged_tokens,  # the rest is in the state's sums
             'seconds': self._seconds_before + time.monotonic() - self._began,
             'best': self._best,
-            'tokenizer': self._training.tokenizer.fingerprint,
+            **self._training.fingerprints,
         }
         self._checkpoints.save(self._step, self._state.params, self._state.replace(params=None), host, validation_loss)
 

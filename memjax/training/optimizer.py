@@ -64,6 +64,11 @@ def updates_done(step: int, training: config_dict.ConfigDict) -> tuple[int, int]
     return start + updates, gradients
 
 
+def updated_at_every_step(step: int, training: config_dict.ConfigDict) -> bool:
+    """Whether each of the steps so far made an update, so that no other schedule's count differs."""
+    return updates_done(step, training) == (step, 0)
+
+
 def make_optimizer(training: config_dict.ConfigDict) -> optax.GradientTransformation:
     """Adam as a config's `training` section describes it; its state counts updates, its schedule training steps."""
 

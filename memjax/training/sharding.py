@@ -92,6 +92,13 @@ def memory_shardings(mesh: Mesh, make_memory: Any, batch_size: int) -> Any:
     return jax.tree.map(place, one, two)
 
 
+def placed(abstract: Any, shardings: Any) -> Any:
+    """`jax.ShapeDtypeStruct`s with those shardings, in place of a tree of others."""
+    return jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract, shardings
+    )
+
+
 def replicated(mesh: Mesh) -> NamedSharding:
     """On every device."""
     return NamedSharding(mesh, PartitionSpec())

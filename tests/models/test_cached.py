@@ -70,11 +70,8 @@ def test_levels_that_are_held_are_not_laid_side_by_side():
 
     def joined(is_cached: bool) -> int:
         """Arrays put together that have a place for every slot of all levels, and more than a number in it."""
-        program = str(
-            jax.make_jaxpr(segment_of(is_cached, name='compressive', **lengths)[0])(
-                *segment_of(is_cached, name='compressive', **lengths)[1:]
-            )
-        )
+        function, *shapes = segment_of(is_cached, name='compressive', **lengths)
+        program = str(jax.make_jaxpr(function)(*shapes))
         made = re.findall(r':f32\[([\d,]+)\] = concatenate', program)
         return sum(5 * T in tuple(map(int, shape.split(',')))[:-1] for shape in made)
 

@@ -106,6 +106,7 @@ def test_the_first_run_writes_its_config_and_a_resumed_one_may_change_what_may_c
 
 def test_another_run_is_refused_and_every_field_is_named_with_both_values(tmp_path):
     check_same_run(tmp_path, make_config())
+    (tmp_path / 'checkpoints' / '4').mkdir(parents=True)
     before = (tmp_path / 'config.json').read_bytes()
     other = make_config(**{'model.num_layers': 5, 'data.name': 'enwik8', 'training.num_steps': 5})
     with pytest.raises(WorkdirError) as error:
@@ -114,6 +115,14 @@ def test_another_run_is_refused_and_every_field_is_named_with_both_values(tmp_pa
         f"{tmp_path} holds another run: data.name is 'kjv' there, 'enwik8' here, model.num_layers is 4 there, 5 here"
     )
     assert (tmp_path / 'config.json').read_bytes() == before
+
+
+def test_a_run_without_a_checkpoint_gives_way(tmp_path):
+    check_same_run(tmp_path, make_config())
+    (tmp_path / 'checkpoints' / '4.orbax-checkpoint-tmp').mkdir(parents=True)
+    other = make_config(**{'model.num_layers': 5})
+    check_same_run(tmp_path, other)
+    assert read_config(tmp_path) == other
 
 
 def test_a_directory_without_a_run_and_damaged_configs_are_user_errors(tmp_path):
