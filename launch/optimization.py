@@ -3,7 +3,8 @@
 Writes WORKDIR/eval/optimization_train.json and a figure beside it, and prints a table. The branches are runs in
 WORKDIR/branches; stopped, the same command goes on where it was.
 
-python launch/train.py --config=configs/demo_txl.py --workdir=runs/trunk --config.training.num_steps=600
+python launch/train.py --config=configs/demo_txl.py --workdir=runs/trunk --config.training.num_steps=600 \
+  --config.eval.after_training=none --config.sample.after_training=false
 python launch/optimization.py --workdir=runs/trunk --num_steps=200 --learning_rates=1e-9,1e-7 --update_periods=2,4
 
 The run is best one in the middle of its schedule, as here: at the end of its decay the rate is next to nothing already.

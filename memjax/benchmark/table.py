@@ -14,12 +14,16 @@ _KINDS = {'evaluate': 'evaluation', 'decode': 'decoding'}
 def table(result: dict[str, Any]) -> list[str]:
     """Lines of a Markdown table: one for each ratio that a result has, its cells empty where there is no speed.
 
+    What the other one cannot do at all has no line.
+
     Args:
       result: what `memjax.benchmark.run.bench` returns or has written, in a version before this or now.
     """
     lines = ['| | beside | here, tokens a second | there | ratio |', '|---|---|---|---|---|']
     for name, ratio in result['ratios'].items():
         comparison = COMPARISONS[name]
+        if comparison.impossible:
+            continue
         speeds = [row['tokens_per_second'] for row in result['rows'] if row['name'] == name]
         cells = ['', '', ''] if ratio is None else [f'{speed:,.0f}' for speed in speeds] + [f'{ratio:.1f}']
         lines.append(

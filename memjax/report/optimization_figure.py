@@ -31,6 +31,8 @@ def _draw(axes: Any, result: dict[str, Any]) -> None:
         steps, losses = zip(*((point['step'], point[measure]) for point in branch['curve']), strict=True)
         label = f'{branch["name"].replace("_", " ")}, validation {branch["validation"][measure]:.4f}'
         axes.plot(steps, losses, linewidth=1.2, label=label)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high + 0.7 * (high - low))  # the legend's place: a line for each branch
     axes.set(
         title=f'{result["config"]}, from step {result["step"]:,}',
         xlabel='training step',

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from memjax import atomic
 from memjax.errors import UserError
 from memjax.report import plans
-from memjax.report.experiments import NEEDLE, ROOT, Job, Table, settings
+from memjax.report.experiments import NEEDLE, ROOT, SCALES, Job, Table, settings
 from memjax.report.plans import flops_in_words, tokens_in_words
 from memjax.report.result_files import RUNS
 from memjax.report.states import DONE, MISSING, OTHER, UNFINISHED, Cost, State, cost_of, state_of, why_not, workdir
@@ -112,7 +112,8 @@ def reproduce(
     """
     jobs = table.jobs(scale, seeds)
     if not jobs:
-        raise UserError(f'{table.id} has no {scale} rows')
+        others = [each for each in SCALES if table.jobs(each, seeds)]
+        raise UserError(f'{table.id} has no {scale} rows: --scale={" or ".join(others)} has')
     planned = plans.read(results_dir)
     states = [state_of(job, planned, results_dir, runs_dir) for job in jobs]
     for state in states:

@@ -92,6 +92,8 @@ def study_optimization(
         check(branch)
         check_schedule(branch.training, before, run.step)
     for branch in branches.values():
+        if jax.process_index() == 0:
+            print(f'{_workdir_of(workdir, branch)}: {num_steps:,} steps', flush=True)
         train(branch, _workdir_of(workdir, branch), data_dir)
     result = provenance_of(run, corpus, 'train') | {'branch_steps': num_steps}
     if jax.process_index() == 0:

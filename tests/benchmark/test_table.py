@@ -15,7 +15,8 @@ def test_a_line_for_each_ratio_and_empty_cells_where_there_is_none():
 
     result = {
         'ratios': {
-            'eval_txl_vs_transfoxl': 3.68, 'eval_ct_vs_ctpytorch_batch_4': 2.0, 'decode_ct_vs_ctpytorch_2100': None,
+            'eval_txl_vs_transfoxl': 3.68, 'decode_txl_vs_xtransformers': None, 'eval_ct_vs_ctpytorch_batch_4': 2.0,
+            'decode_ct_vs_ctpytorch_2100': None,
         },
         'rows': rows('eval_txl_vs_transfoxl', 2399.4, 651.7) + rows('eval_ct_vs_ctpytorch_batch_4', 1000.0, 500.0),
     }  # fmt: skip
@@ -23,9 +24,9 @@ def test_a_line_for_each_ratio_and_empty_cells_where_there_is_none():
         '| | beside | here, tokens a second | there | ratio |',
         '|---|---|---|---|---|',
         '| evaluation, memory 2,100, one row | TransfoXL | 2,399 | 652 | 3.7 |',
+        '| decoding, memory 512, one row | x-transformers |  |  |  |',
         '| evaluation, memory 1,050 and 1,050 compressed by 4, four rows | compressive-transformer-pytorch '
         '| 1,000 | 500 | 2.0 |',
-        '| decoding, memory 1,050 and 1,050 compressed by 4, one row | compressive-transformer-pytorch |  |  |  |',
     ]
 
 

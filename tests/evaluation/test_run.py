@@ -141,9 +141,9 @@ def test_directory_without_a_run_is_refused(tiny_config, data_dir, tmp_path):
         evaluate_run(tmp_path, data_dir, tiny_config, 'test')
 
 
-def test_readmes_library_example_runs(tiny_config, data_dir, finished, request, capsys):
+def test_readmes_library_examples_run(tiny_config, data_dir, finished, request, capsys):
     readme = (request.config.rootpath / 'README.md').read_text()
-    example = re.search(r'## As a library\n\n```python\n(.*?)```', readme, re.DOTALL)[1]
+    example, another = re.findall(r'```python\n(.*?)```', readme[readme.index('## As a library') :], re.DOTALL)
     workdir = finished(tiny_config, data_dir)
     capsys.readouterr()
     namespace = {}
@@ -152,3 +152,14 @@ def test_readmes_library_example_runs(tiny_config, data_dir, finished, request, 
     # 53 targets, each near a uniform choice of 256 after so short a training.
     assert 53 * 3 < nats < 53 * 7
     assert namespace['output'].logits_BxTxV.shape[-1] == 256
+    # Of both prompts there is a last piece, and as many bytes as were asked for.
+    another = another.replace('~/.cache/memjax', str(data_dir)).replace('length=200', 'length=9')
+    exec(
+        compile(
+            f'import collections\ndrawn = collections.Counter()\n{another}    drawn[row, is_last] += 1',
+            'README.md',
+            'exec',
+        ),
+        namespace,
+    )
+    assert namespace['drawn'][0, True] == namespace['drawn'][1, True] == 1

@@ -184,7 +184,7 @@ def test_a_result_of_another_experiment_is_not_replaced(fill, put, score_of, res
 
 
 def test_a_table_without_rows_of_a_scale(fill):
-    with pytest.raises(UserError, match=r'^x1 has no full rows$'):
+    with pytest.raises(UserError, match=r'^x1 has no full rows: --scale=tiny has$'):
         fill(TABLE, scale='full')
 
 
