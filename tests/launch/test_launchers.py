@@ -310,6 +310,6 @@ def test_reproduce_refuses_what_is_not_there(refusal):
     assert refusal('reproduce', '--table=ct55') == '--table=ct55 is unknown; did you mean ct5?'
     assert refusal('reproduce', '--table=ct5', '--scale=large') == '--scale=large is unknown: it is tiny or full'
     assert refusal('reproduce', '--table=ct5', '--seeds=0') == '--seeds=0 must be at least 1'
-    assert refusal('reproduce', '--table=txl1') == 'txl1 has no tiny rows'
+    assert refusal('reproduce', '--table=txl1') == 'txl1 has no tiny rows: --scale=full has'
     assert refusal('reproduce').startswith('--table is needed')
     assert refusal('reproduce', '--table=ct5', '--config.model.num_layers=2').endswith('only mesh')
