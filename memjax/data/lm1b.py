@@ -13,7 +13,7 @@ import hashlib
 
 from etils import epath
 
-from memjax.data.sources import SPLITS, WHOLE, Source, Span, TextReader
+from memjax.data.sources import SPLITS, Source, Span, TextReader, note_of
 from memjax.errors import DataError
 
 _TRAINING, _HELD_OUT = 'training-monolingual.tokenized.shuffled', 'heldout-monolingual.tokenized.shuffled'
@@ -68,5 +68,5 @@ def lm1b_source(location: str | None, subset: bool, progress: bool = True) -> So
         text_sha256=text.sha256,
         splits=splits,
         open_document=lambda number: paths[number].open('rb'),
-        notes={'train': WHOLE if found == known else f'a subset of {found} of {known} files'},
+        notes={'train': note_of(found, known, 'files')},
     )

@@ -12,7 +12,7 @@ import dataclasses
 from etils import epath
 
 from memjax.data.files import folders_source, split_folders
-from memjax.data.sources import WHOLE, Source
+from memjax.data.sources import Source, note_of
 from memjax.errors import DataError
 
 BOOKS = {'train': 28_602, 'validation': 50, 'test': 100}
@@ -42,9 +42,6 @@ def pg19_source(location: str | None, progress: bool = True) -> Source:
     whole = {split for split in BOOKS if found[split] == BOOKS[split]}
     return dataclasses.replace(
         source,
-        notes={
-            split: WHOLE if split in whole else f'a subset of {found[split]:,} of {BOOKS[split]:,} books'
-            for split in BOOKS
-        },
+        notes={split: note_of(found[split], BOOKS[split], 'books') for split in BOOKS},
         published_words={split: WORDS[split] for split in BOOKS if split in whole},
     )

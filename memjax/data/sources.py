@@ -28,6 +28,15 @@ CHUNK_BYTES = 1 << 20
 WHOLE = 'whole'  # the note of a split that is all of what is published
 
 
+def note_of(found: int, published: int, unit: str) -> str:
+    """The note of a split by how much of what is published was found, in files, books or tokens."""
+    if found == published:
+        return WHOLE
+    if found > published:
+        return f'{found:,} {unit}, more than the {published:,} that are published'
+    return f'a subset of {found:,} of {published:,} {unit}'
+
+
 @dataclass(frozen=True)
 class Span:
     """The bytes [start, stop) of one of a source's documents: one document of a split."""

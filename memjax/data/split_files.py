@@ -12,7 +12,7 @@ from typing import BinaryIO
 from etils import epath
 
 from memjax.data.archives import BROKEN, open_member
-from memjax.data.sources import SPLITS, WHOLE, Source, Span, TextReader
+from memjax.data.sources import SPLITS, Source, Span, TextReader, note_of
 from memjax.errors import DataError
 
 
@@ -66,8 +66,7 @@ class SplitFiles:
                     raise DataError(f'{root}: {self.file_names[split]} holds no words')
                 if read.words != self.tokens[split] and not subset:
                     raise DataError(self._another_length(root, files, split, read.words))
-                whole = read.words == self.tokens[split]
-                notes[split] = WHOLE if whole else f'a subset of {read.words:,} of {self.tokens[split]:,} tokens'
+                notes[split] = note_of(read.words, self.tokens[split], 'tokens')
                 splits[split] = (Span(number, 0, read.size),)
                 listing.update(f'{split} {read.sha256}\n'.encode())
         return Source(

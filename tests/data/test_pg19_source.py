@@ -36,6 +36,13 @@ def test_a_subset_counts_its_words_and_says_so(folder, tmp_path, data_config):
     assert corpus.splits['train'].note == 'a subset of 3 of 28,602 books'
 
 
+def test_more_books_than_there_are_is_no_subset(folder, monkeypatch):
+    monkeypatch.setitem(pg19.BOOKS, 'test', 1)
+    source = pg19.pg19_source(str(folder), progress=False)
+    assert source.notes['test'] == '2 books, more than the 1 that are published'
+    assert 'test' not in source.published_words
+
+
 def test_all_books_of_a_split_take_the_published_count(folder, tmp_path, data_config, monkeypatch):
     monkeypatch.setitem(pg19.BOOKS, 'test', 2)
     monkeypatch.setitem(pg19.BOOKS, 'validation', 1)
