@@ -70,7 +70,7 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
         memory = model.init_memory(work.batch_size)
         return model.apply({'params': params}, memory, work.segment_length, method='cache')
 
-    memory = empty(params)
+    memory, params = empty(params), jax.jit(model.apart)(params)
 
     def run(count: int) -> jax.Array:
         nonlocal memory

@@ -82,7 +82,9 @@ def read_with_full_memory(
 
     total, weight, counted = None, 0, 0
     stream = EvaluationStream(split, rows, segment_length, 0)
-    for _, (values, found, weighed) in read_together(jit_together(read), params, jax.jit(empty_memory)(params), stream):
+    memory = jax.jit(empty_memory)(params)
+    params = jax.jit(model.apart)(params) if attention else params
+    for _, (values, found, weighed) in read_together(jit_together(read), params, memory, stream):
         if not int(found):
             continue
         factor = 1 if attention else int(weighed)

@@ -86,6 +86,7 @@ class Scorer:
         # Made by a program, so that on a mesh of several processes each has its part.
         # Parameters do not change, so that memory is projected once.
         self._empty_memory = jax.jit(self._cached_memory, out_shardings=whole)
+        self._apart = jax.jit(self._model.apart)
 
     @property
     def warmup(self) -> int:
@@ -112,7 +113,7 @@ class Scorer:
             stream = WindowStream(split, self._batch_size, segment_length, stride)
         per_token = np.full(split.num_targets, np.nan, np.float32) if keep_tokens else None
         is_likeliest = np.zeros(split.num_targets, bool) if keep_tokens and self._likeliest else None
-        memory = self._empty_memory(params)
+        memory, params = self._empty_memory(params), self._apart(params)
         total, scored = 0.0, 0
 
         def fetch(segment: EvaluationSegment, results: tuple[jax.Array, jax.Array | None]) -> None:

@@ -3,6 +3,7 @@
     core.init_memory(batch_size) -> Memory
     core(x_BxTxD, start_B, memory, lengths_B, train) -> y_BxTxD, Memory, aux, stats
     core.cache(memory, segment_length) -> Memory, projected for fixed parameters
+    core.apart(params) -> params, cut into layers for a cached memory
     core.open(memory, segment_length) -> OpenSegment(past, tail)
     core.extend(x_BxD, past, tail) -> y_BxD, tail
     core.close(OpenSegment) -> OpenSegment, once tail.is_full: memory has moved
@@ -98,6 +99,17 @@ class LanguageModel(nn.Module):
         for no other segment length, and not for training.
         """
         return self.core.cache(memory, segment_length)
+
+    def apart(self, params: Any) -> Any:
+        """Parameters that read a cached memory with less work, to the same results: each layer's by themselves.
+
+        Otherwise they are cut out of their stack, and laid out anew, for every segment. They are for a cached memory
+        alone.
+
+        Args:
+          params: as `init` made them.
+        """
+        return {**params, 'core': self.core.apart(params['core'])}
 
     def open(self, memory: Any, segment_length: int) -> OpenSegment:
         """Begins a segment of `segment_length` tokens in every row, to be read token by token.

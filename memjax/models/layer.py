@@ -56,6 +56,16 @@ def unstacked(tree: Any, count: int) -> list[Any]:
     return [jax.tree.map(lambda leaf, at=at: leaf[at], tree) for at in range(count)]
 
 
+def apart(params: Any, count: int) -> dict[str, Any]:
+    """A stack's parameters, a tree a layer."""
+    return {str(at): layer for at, layer in enumerate(unstacked(params, count))}
+
+
+def layers_of(params: Any, count: int) -> list[Any]:
+    """The layers' parameters of a stack, whether they are apart already or not."""
+    return [params[str(at)] for at in range(count)] if '0' in params else unstacked(params, count)
+
+
 def stacked(layers: Sequence[Any]) -> Any:
     """Layers together."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)

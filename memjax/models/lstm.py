@@ -85,6 +85,10 @@ class LSTM(nn.Module):
         del segment_length
         return memory
 
+    def apart(self, params: Any) -> Any:
+        """The parameters as they are: each layer's are by themselves."""
+        return params
+
     def map_rows(self, function: Callable[..., jax.Array], *memories: LSTMMemory) -> LSTMMemory:
         """See `fifo.map_rows`."""
         return jax.tree.map(lambda *states: function(1, *states), *memories)

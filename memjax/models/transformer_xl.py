@@ -13,7 +13,7 @@ from flax import struct
 
 from memjax.memory import fifo
 from memjax.models.block import LayerMemory, LayerTail, Norm, Shared, TransformerXLBlock, make_biases
-from memjax.models.layer import Layer, stacked, unstacked
+from memjax.models.layer import Layer, apart, layers_of, stacked, unstacked
 from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
@@ -197,6 +197,12 @@ class TransformerXL(nn.Module):
                 cached.append(each.replace(levels=tuple(levels), positions=jax.tree.map(of_layer, positions)))
         return join(cached)
 
+    def apart(self, params: Any) -> Any:
+        """The core's parameters with each layer's by themselves."""
+        counts = [part.num_layers for part in self.parts]
+        names = ['layers'] if len(counts) == 1 else [f'layers_{index}' for index in range(len(counts))]
+        return {**params, **{name: apart(params[name], count) for name, count in zip(names, counts, strict=True)}}
+
     def open(self, memory: Memory, segment_length: int) -> OpenSegment:
         """Begins a segment that is read token by token.
 
@@ -208,7 +214,7 @@ class TransformerXL(nn.Module):
         for stack, part, _, by_layer in self._stacks(split(memory)):
             _, opened = stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)
             for projected, tail in unstacked(opened, by_layer.num_layers):
-                tables.append({'near': projected.near, 'far': projected.far})
+                tables.append({'near': projected.near if projected.near is None else projected.near.swapaxes(-1,-2), 'far': projected.far if projected.far is None else projected.far.swapaxes(-1,-2)})
                 tails.append(tail)
             params += unstacked(stack.variables['params'], by_layer.num_layers)
         slots = [PastSlots(**past, **table) for past, table in zip(self._past_slots(memory), tables, strict=True)]
@@ -256,7 +262,7 @@ class TransformerXL(nn.Module):
             _, projected = stack.project_memory(None, by_layer)
             for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in unstacked(projected, by_layer.num_layers):
                 slots.append(
-                    {'keys_BxHxPxK': keys_BxHxPxK, 'values_BxHxPxK': values_BxHxPxK, 'far_ages_BxC': far_ages_BxC}
+                    {'keys_BxHxKxP': keys_BxHxPxK.swapaxes(2,3), 'values_BxHxPxK': values_BxHxPxK, 'far_ages_BxC': far_ages_BxC}
                 )
         return slots
 
@@ -276,7 +282,7 @@ class TransformerXL(nn.Module):
             alone = [stack]
             if _is_cached(memories):
                 block = self.block(part, parent=None)
-                alone = [Layer(block, each, self) for each in unstacked(stack.variables['params'], part.num_layers)]
+                alone = [Layer(block, each, self) for each in layers_of(stack.variables['params'], part.num_layers)]
             for each in alone:
                 memory, count = next(rest), part.num_layers // len(alone)
                 layers = jnp.arange(first, first + count, dtype=jnp.int32)

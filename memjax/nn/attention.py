@@ -61,9 +61,9 @@ class View:
 class PastSlots:
     """What a single query reads of memory."""
 
-    keys_BxHxPxK: jax.Array  # oldest first, the compressed ones before the others
+    keys_BxHxKxP: jax.Array  # oldest first, the compressed ones before the others
     values_BxHxPxK: jax.Array
-    near: jax.Array | None  # H x N x K, see PositionTables
+    near: jax.Array | None  # H x K x N, see PositionTables
     far: jax.Array | None
     far_ages_BxC: jax.Array  # doubled, for scheme `time`
 
@@ -261,7 +261,7 @@ class RelativeAttention(nn.Module):
         """
         q_BxHxK = self._heads(x_BxD, self.query_kernel)
         q_content = q_BxHxK if biases is None else q_BxHxK + biases.u.astype(self.dtype)
-        memory_BxHxP = jnp.einsum('bhk,bhpk->bhp', q_content, past.keys_BxHxPxK, preferred_element_type=jnp.float32)
+        memory_BxHxP = jnp.einsum('bhk,bhkp->bhp', q_content, past.keys_BxHxKxP, preferred_element_type=jnp.float32)
         own_BxHxT = jnp.einsum('bhk,bhtk->bht', q_content, keys_BxHxTxK, preferred_element_type=jnp.float32)
         itself_BxHx1 = jnp.einsum('bhk,bhk->bh', q_content, key_BxHxK, preferred_element_type=jnp.float32)[..., None]
         T, P = own_BxHxT.shape[2], memory_BxHxP.shape[2]
@@ -317,17 +317,17 @@ class RelativeAttention(nn.Module):
 
     def _position_scores_of_one(self, q_BxHxK, T, past, biases, view) -> jax.Array:
         q_position = q_BxHxK if biases is None else q_BxHxK + biases.v.astype(self.dtype)
-        near_BxHxN = jnp.einsum('bhk,hnk->bhn', q_position, past.near, preferred_element_type=jnp.float32)
+        near_BxHxN = positions.products_of_one(q_position, past.near)
         near_BxHxN = positions.scores_at_place(near_BxHxN, T, view.place)
         if past.far is None:
             return near_BxHxN
         if self.scheme == 'time':
-            far_BxHxR = jnp.einsum('bhk,hrk->bhr', q_position, past.far, preferred_element_type=jnp.float32)
+            far_BxHxR = positions.products_of_one(q_position, past.far)
             rows_BxC = jnp.minimum(past.far_ages_BxC + 2 * view.place, far_BxHxR.shape[2] - 1)
             far_BxHxC = jnp.take_along_axis(far_BxHxR, rows_BxC[:, None], axis=2)
         else:
             q_far = q_BxHxK + biases.far_v.astype(self.dtype)
-            far_BxHxN = jnp.einsum('bhk,hnk->bhn', q_far, past.far, preferred_element_type=jnp.float32)
+            far_BxHxN = positions.products_of_one(q_far, past.far)
             far_BxHxC = positions.scores_at_place(far_BxHxN, T, view.place)[..., : past.far_ages_BxC.shape[1]]
         return jnp.concatenate([far_BxHxC, near_BxHxN], axis=2)
 
@@ -346,7 +346,8 @@ class RelativeAttention(nn.Module):
         return jnp.einsum('...d,dhk->...hk', x.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
 
     def _by_head(self, x_xNxD: jax.Array, kernel_DxHxK: jax.Array) -> jax.Array:
-        return jnp.einsum('...nd,dhk->...hnk', x_xNxD.astype(self.dtype), kernel_DxHxK.astype(self.dtype))
+        # In this order: with heads asked for first, the kernel would be transposed instead of the few states.
+        return self._heads(x_xNxD, kernel_DxHxK).swapaxes(-3, -2)
 
 
 def _cut(array: jax.Array, lengths: Sequence[int]) -> list[jax.Array]:
