@@ -29,6 +29,13 @@ flags.DEFINE_float('top_p', None, 'draw from the likeliest tokens that have this
 flags.DEFINE_integer('seed', 0, 'another seed draws another continuation', lower_bound=0, flag_values=FLAGS)
 flags.DEFINE_string('stop', None, 'end before the first occurrence of this string', flag_values=FLAGS)
 flags.DEFINE_integer('num_samples', 1, 'how many continuations to draw', lower_bound=1, flag_values=FLAGS)
+flags.DEFINE_integer(
+    'num_devices',
+    1,
+    'devices that heads, mlp and vocabulary are split over; 2 on a CPU use two of its cores for a token',
+    lower_bound=1,
+    flag_values=FLAGS,
+)
 
 SETTINGS = ('prompt', 'length', 'temperature', 'top_k', 'top_p')
 
@@ -48,8 +55,10 @@ def load_config(flag_values: flags.FlagValues) -> config_dict.ConfigDict:
 
 def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
     """Samples."""
+    from memjax.generation.devices import provide
     from memjax.generation.generate import in_order, sample_run
 
+    provide(flag_values.num_devices)
     settings = {name: config.sample[name] for name in SETTINGS}
     if flag_values.prompt_file is not None:
         settings['prompt'] = epath.Path(flag_values.prompt_file).expanduser()
@@ -62,6 +71,7 @@ def run(flag_values: flags.FlagValues, config: config_dict.ConfigDict) -> None:
         step=flag_values.step,
         stop=flag_values.stop,
         num_samples=flag_values.num_samples,
+        num_devices=flag_values.num_devices,
     )
     is_first = True
     for piece in in_order(pieces):

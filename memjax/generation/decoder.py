@@ -31,6 +31,7 @@ CHUNK = 32
 class Prompts:
     """Prompts as far as they were read by segments."""
 
+    params: Any  # that read them, apart
     memory: Any  # cached
     rest_BxT: np.ndarray  # int32, the tokens that were not read yet, then zeros
     rest_B: np.ndarray  # int32, how many, 1 to T
@@ -65,7 +66,7 @@ def read_prompts(
       ValueError: a prompt has no token.
     """
     B, T = len(prompts), segment_length
-    memory = _empty_memory(model, params, B, T)
+    memory, params = _empty_memory(model, params, B, T), jax.jit(model.apart)(params)
     rows = [_segments(prompt, T) for prompt in prompts]
     blocks = [next(row) for row in rows]
     while True:
@@ -79,12 +80,12 @@ def read_prompts(
     if not all(map(len, blocks)):
         raise ValueError('a prompt has no token')
     lengths_B = np.array([len(block) for block in blocks], np.int32)
-    return Prompts(memory, np.stack([_padded(block, T) for block in blocks]), lengths_B)
+    return Prompts(params, memory, np.stack([_padded(block, T) for block in blocks]), lengths_B)
 
 
 def repeat_prompts(model: LanguageModel, prompts: Prompts, times: int) -> Prompts:
     """The same with every row so many times, side by side."""
-    return Prompts(
+    return prompts.replace(
         memory=model.map_rows(repeated_rows(times), prompts.memory),
         rest_BxT=np.repeat(prompts.rest_BxT, times, axis=0),
         rest_B=np.repeat(prompts.rest_B, times),
@@ -98,29 +99,19 @@ class Decoding:
       is_done_B: rows that have all that they should draw, or were stopped.
     """
 
-    def __init__(self, model: LanguageModel, params: Any, prompts: Prompts, drawing: Drawing, keys_B: jax.Array):
+    def __init__(self, model: LanguageModel, prompts: Prompts, drawing: Drawing, keys_B: jax.Array):
         """Begins.
 
         Args:
           model: a language model.
-          params: its parameters.
           prompts: of the rows.
           drawing: how tokens are drawn.
           keys_B: of each row's draws.
         """
-        B, T = prompts.rest_BxT.shape
-        self._model, self._params, self._drawing, self._keys_B = model, params, drawing, keys_B
+        self._model, self._params, self._drawing, self._keys_B = model, prompts.params, drawing, keys_B
         self._prompt = jax.device_put((prompts.rest_BxT, prompts.rest_B))
-        opened = _open(model, params, prompts.memory, T)
-        self._past = opened.past
-        self._state = _State(
-            tail=opened.tail,
-            tokens_B=jnp.asarray(prompts.rest_BxT[:, 0]),
-            read=jnp.zeros((), jnp.int32),
-            drawn_B=jnp.zeros((B,), jnp.int32),
-            is_done_B=jnp.zeros((B,), bool),
-        )
-        self.is_done_B = np.zeros(B, bool)
+        self._past, self._state = _open(model, prompts.params, prompts.memory, self._prompt[0])
+        self.is_done_B = np.zeros(len(prompts.rest_B), bool)
 
     def stop(self, row: int) -> None:
         """Draws no more for a row."""
@@ -168,9 +159,19 @@ def _read_segment(model: LanguageModel, params: Any, tokens_BxT: jax.Array, is_r
     return model.map_rows(chosen_rows(is_read_B), moved, memory)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3))
-def _open(model: LanguageModel, params: Any, memory: Any, segment_length: int) -> Any:
-    return model.apply({'params': params}, memory, segment_length, method='open')
+@functools.partial(jax.jit, static_argnums=0)
+def _open(model: LanguageModel, params: Any, memory: Any, prompt_BxT: jax.Array) -> tuple[Any, _State]:
+    # All of it by a program, so that it lies where the loop's own results will: on the devices of the parameters.
+    B, T = prompt_BxT.shape
+    opened = model.apply({'params': params}, memory, T, method='open')
+    state = _State(
+        tail=opened.tail,
+        tokens_B=prompt_BxT[:, 0],
+        read=jnp.zeros((), jnp.int32),
+        drawn_B=jnp.zeros((B,), jnp.int32),
+        is_done_B=jnp.zeros((B,), bool),
+    )
+    return opened.past, state
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=(2, 3))

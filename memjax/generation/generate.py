@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from memjax.data.tokenizers import Tokenizer
 from memjax.errors import ConfigError
 from memjax.evaluation.loading import Run, open_run
 from memjax.generation import decoder
+from memjax.generation.devices import spread
 from memjax.generation.drawing import Drawing, row_keys
 from memjax.generation.text import TextStream
 
@@ -79,7 +81,7 @@ def _generate(run, tokenizer, prompts, length, drawing, seed, stop, num_samples)
     read = decoder.read_prompts(run.model, run.params, tokens, segment_length)
     read = decoder.repeat_prompts(run.model, read, num_samples)
     rows = range(len(prompts) * num_samples)
-    decoding = decoder.Decoding(run.model, run.params, read, drawing, row_keys(seed, rows))
+    decoding = decoder.Decoding(run.model, read, drawing, row_keys(seed, rows))
     streams = {row: TextStream(tokenizer, stop) for row in rows}
     while streams:
         drawn = decoding.advance(length)
@@ -132,6 +134,7 @@ def sample_run(
     step: int | str | None = None,
     stop: str | None = None,
     num_samples: int = 1,
+    num_devices: int = 1,
 ) -> Iterator[Piece]:
     """Continues a text with a run's model.
 
@@ -148,12 +151,13 @@ def sample_run(
       step: of a checkpoint; 'best'; None: the newest good one.
       stop: see `generate`.
       num_samples: the same.
+      num_devices: over which the model is split, see `devices.spread`.
 
     Yields:
       See `generate`.
 
     Raises:
-      UserError: no such run, checkpoint or corpus; an empty prompt, or one with a symbol that the corpus lacks.
+      UserError: no such run, checkpoint or corpus; not so many devices; an empty prompt, or one with a symbol that the corpus lacks.
       OSError: the file cannot be read.
     """
     with contextlib.ExitStack() as files:  # opened before the model is loaded: it may not be there
@@ -161,4 +165,5 @@ def sample_run(
             file = files.enter_context(epath.Path(prompt).open('rb'))
             prompt = iter(functools.partial(file.read, _PIECE), b'')
         run, corpus = open_run(workdir, data_dir, config, step)
+        run = dataclasses.replace(run, params=spread(run.params, num_devices))
         yield from generate(run, corpus.tokenizer, [prompt], length, temperature, top_k, top_p, seed, stop, num_samples)

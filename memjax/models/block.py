@@ -205,25 +205,26 @@ class TransformerXLBlock(nn.Module):
           segment_length: T.
 
         Returns:
-          The carry, projected positions, H x N x K, and the segment.
+          The carry, projected positions, H x K x N, and the segment.
         """
         B, P = memory.batch_size, memory.num_slots
-        shape_BxHxTxK = (B, self.config.num_heads, segment_length, head_dim(self.config))
-        dtype = jnp.dtype(self.config.dtype)
+        inputs_BxTxD = jnp.zeros((B, segment_length, self.config.model_dim), jnp.dtype(self.config.dtype))
+        # Zeros too, but on several devices split among them as those of tokens will be.
+        keys_BxHxTxK, values_BxHxTxK = self.attention.project(inputs_BxTxD)
         keeps_states = not holds_projections(memory) or self.keeps_states(0)
         tail = LayerTail(
-            keys_BxHxTxK=jnp.zeros(shape_BxHxTxK, dtype),
-            values_BxHxTxK=jnp.zeros(shape_BxHxTxK, dtype),
-            inputs_BxTxD=jnp.zeros((B, segment_length, self.config.model_dim), dtype) if keeps_states else None,
+            keys_BxHxTxK=keys_BxHxTxK,
+            values_BxHxTxK=values_BxHxTxK,
+            inputs_BxTxD=inputs_BxTxD if keeps_states else None,
             usage_BxP=self.usage(jnp.zeros((B, 1, 1, P)), jnp.ones((B,), jnp.int32)),
         )
-        return empty, (self._positions(memory, tables), tail)
+        columns = jax.tree.map(lambda table_HxNxK: table_HxNxK.swapaxes(1, 2), self._positions(memory, tables))
+        return empty, (columns, tail)
 
     def project_memory(self, empty: None, memory: LayerMemory):
-        """Keys and values of memory's slots, B x H x P x K, and the ages of the compressed ones (after the carry)."""
-        parts = self._past(memory)
-        keys_BxHxPxK, values_BxHxPxK = (jnp.concatenate(each, axis=2) for each in zip(*parts, strict=True))
-        return empty, (keys_BxHxPxK, values_BxHxPxK, self._far_ages(memory))
+        """After the carry, as `PastSlots` has them, memory's keys and values, and the ages of the compressed slots."""
+        keys_BxHxPxK, values_BxHxPxK = (jnp.concatenate(each, axis=2) for each in zip(*self._past(memory), strict=True))
+        return empty, (keys_BxHxPxK.swapaxes(2, 3), values_BxHxPxK, self._far_ages(memory))
 
     def extend(
         self, x_BxD: jax.Array, past: PastSlots, tail: LayerTail, biases: Biases | None, view: OneView

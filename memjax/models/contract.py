@@ -3,7 +3,7 @@
     core.init_memory(batch_size) -> Memory
     core(x_BxTxD, start_B, memory, lengths_B, train) -> y_BxTxD, Memory, aux, stats
     core.cache(memory, segment_length) -> Memory, projected for fixed parameters
-    core.apart(params) -> params, cut into layers for a cached memory
+    core.apart(params) -> params, cut into layers for a cached memory and for tokens
     core.open(memory, segment_length) -> OpenSegment(past, tail)
     core.extend(x_BxD, past, tail) -> y_BxD, tail
     core.close(OpenSegment) -> OpenSegment, once tail.is_full: memory has moved
@@ -101,10 +101,10 @@ class LanguageModel(nn.Module):
         return self.core.cache(memory, segment_length)
 
     def apart(self, params: Any) -> Any:
-        """Parameters that read a cached memory with less work, to the same results: each layer's by themselves.
+        """Parameters for loops over a cached memory or over tokens: each layer's by themselves.
 
-        Otherwise they are cut out of their stack, and laid out anew, for every segment. They are for a cached memory
-        alone.
+        The results are the same; but from a stack they are cut out, and laid out anew, for every segment and token.
+        A memory that is not cached cannot be read with them.
 
         Args:
           params: as `init` made them.

@@ -63,7 +63,12 @@ def apart(params: Any, count: int) -> dict[str, Any]:
 
 def layers_of(params: Any, count: int) -> list[Any]:
     """The layers' parameters of a stack, whether they are apart already or not."""
-    return [params[str(at)] for at in range(count)] if '0' in params else unstacked(params, count)
+    return [params[str(at)] for at in range(count)] if is_apart(params) else unstacked(params, count)
+
+
+def is_apart(params: Any) -> bool:
+    """Whether a stack's parameters are by layer."""
+    return '0' in params
 
 
 def stacked(layers: Sequence[Any]) -> Any:

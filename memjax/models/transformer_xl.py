@@ -13,7 +13,7 @@ from flax import struct
 
 from memjax.memory import fifo
 from memjax.models.block import LayerMemory, LayerTail, Norm, Shared, TransformerXLBlock, make_biases
-from memjax.models.layer import Layer, apart, layers_of, stacked, unstacked
+from memjax.models.layer import Layer, apart, is_apart, layers_of, stacked, unstacked
 from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
@@ -28,7 +28,6 @@ class Past:
 
     memory: Memory
     slots: tuple[PastSlots, ...]  # a layer each
-    params: tuple[Any, ...]  # the same
 
 
 @struct.dataclass
@@ -210,35 +209,31 @@ class TransformerXL(nn.Module):
           memory: as the segment should see it (use `memory.fifo.forget` where a document begins).
           segment_length: T, after which memory moves.
         """
-        params, tables, tails = [], [], []
+        tables, tails = [], []
         for stack, part, _, by_layer in self._stacks(split(memory)):
             _, opened = stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)
             for projected, tail in unstacked(opened, by_layer.num_layers):
-                tables.append({'near': projected.near if projected.near is None else projected.near.swapaxes(-1,-2), 'far': projected.far if projected.far is None else projected.far.swapaxes(-1,-2)})
+                tables.append({'near': projected.near, 'far': projected.far})
                 tails.append(tail)
-            params += unstacked(stack.variables['params'], by_layer.num_layers)
         slots = [PastSlots(**past, **table) for past, table in zip(self._past_slots(memory), tables, strict=True)]
         tail = Tail(layers=tuple(tails), length=jnp.zeros((), jnp.int32))
-        return OpenSegment(Past(memory, tuple(slots), tuple(params)), tail)
+        return OpenSegment(Past(memory, tuple(slots)), tail)
 
     def extend(self, x_BxD: jax.Array, past: Past, tail: Tail) -> tuple[jax.Array, Tail]:
         """Reads one token of each row; a full segment must be closed before."""
         x_BxD = self._placed(x_BxD[:, None], tail.length[None], False)[:, 0]
         biases = self.biases if self._shares_biases else None
-        memories, layers, each_layer = (
-            iter(split(past.memory)),
-            [],
-            zip(past.params, past.slots, tail.layers, strict=True),
-        )
-        for part in self.parts:
+        memories, slots, tails = iter(split(past.memory)), iter(past.slots), iter(tail.layers)
+        layers = []
+        for stack, part in self._parts():
             # Layers of a part are equally full.
             memory, *_ = itertools.islice(memories, part.num_layers if _is_cached(past.memory) else 1)
             mask_BxN = self._mask(memory, tail.segment_length, tail.length[None])[:, 0]
             view = OneView(mask_BxN=mask_BxN, place=tail.length)
             # Not scanned over: a scan would copy each layer's part of memory for every token.
-            for params, slots, layer in itertools.islice(each_layer, part.num_layers):
-                block = self.block(part, parent=None)
-                x_BxD, layer = block.apply({'params': params}, x_BxD, slots, layer, biases, view, method='extend')
+            for params in layers_of(stack.variables['params'], part.num_layers):
+                block, read = self.block(part, parent=None), (next(slots), next(tails), biases, view)
+                x_BxD, layer = block.apply({'params': params}, x_BxD, *read, method='extend')
                 layers.append(layer)
         return self._finish(x_BxD, False), Tail(tuple(layers), tail.length + 1)
 
@@ -260,9 +255,9 @@ class TransformerXL(nn.Module):
         slots = []
         for stack, _, _, by_layer in self._stacks(split(memory)):
             _, projected = stack.project_memory(None, by_layer)
-            for keys_BxHxPxK, values_BxHxPxK, far_ages_BxC in unstacked(projected, by_layer.num_layers):
+            for keys_BxHxKxP, values_BxHxPxK, far_ages_BxC in unstacked(projected, by_layer.num_layers):
                 slots.append(
-                    {'keys_BxHxKxP': keys_BxHxPxK.swapaxes(2,3), 'values_BxHxPxK': values_BxHxPxK, 'far_ages_BxC': far_ages_BxC}
+                    {'keys_BxHxKxP': keys_BxHxKxP, 'values_BxHxPxK': values_BxHxPxK, 'far_ages_BxC': far_ages_BxC}
                 )
         return slots
 
@@ -275,14 +270,14 @@ class TransformerXL(nn.Module):
 
         Where slots are projected, each layer is a stack by itself, of the same section as its neighbours.
         """
-        parts = self.parts
-        stacks = (self.layers,) if len(parts) == 1 else self.layers
         first, rest = 0, iter(memories)
-        for stack, part in zip(stacks, parts, strict=True):
+        for stack, part in self._parts():
             alone = [stack]
             if _is_cached(memories):
                 block = self.block(part, parent=None)
                 alone = [Layer(block, each, self) for each in layers_of(stack.variables['params'], part.num_layers)]
+            elif is_apart(stack.variables.get('params', {})):
+                raise ValueError('parameters whose layers are apart are for a cached memory')
             for each in alone:
                 memory, count = next(rest), part.num_layers // len(alone)
                 layers = jnp.arange(first, first + count, dtype=jnp.int32)
@@ -290,6 +285,11 @@ class TransformerXL(nn.Module):
                 ages = tuple(level.ages_LxBxM for level in memory.levels)
                 yield each, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers, positions=memory.positions)
                 first += count
+
+    def _parts(self) -> Iterator[tuple[nn.Module, Any]]:
+        """Each stack with its model section."""
+        parts = self.parts
+        yield from zip((self.layers,) if len(parts) == 1 else self.layers, parts, strict=True)
 
     @property
     def _shares_biases(self) -> bool:

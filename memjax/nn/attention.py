@@ -59,7 +59,10 @@ class View:
 
 @struct.dataclass
 class PastSlots:
-    """What a single query reads of memory."""
+    """What a single query reads of memory.
+
+    What it is multiplied with lies by columns: so, one query's scores are read off several times as fast on a CPU.
+    """
 
     keys_BxHxKxP: jax.Array  # oldest first, the compressed ones before the others
     values_BxHxPxK: jax.Array

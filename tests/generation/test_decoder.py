@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
 
 import jax
 import numpy as np
 import pytest
+from compiled_loops import bodies
 from jax.extend.core import jaxprs_in_params
 from tiny_models import CT, CT_MORE, ENCODED, RECURRENT, TXL, VOCAB, T, cut, each, model_of, tiny
 
@@ -26,7 +27,7 @@ def prompts_of(lengths, seed=0):
 def drawn_after(built, prompts, length, drawing=GREEDY, rows=None, steps=decoder.CHUNK):
     read = decoder.read_prompts(built.model, built.params, [[prompt] for prompt in prompts], T)
     keys = row_keys(5, range(len(prompts)) if rows is None else rows)
-    decoding = decoder.Decoding(built.model, built.params, read, drawing, keys)
+    decoding = decoder.Decoding(built.model, read, drawing, keys)
     drawn = [np.zeros(0, np.int32) for _ in prompts]
     while not decoding.is_done_B.all():
         drawn = [np.concatenate(pair) for pair in zip(drawn, decoding.advance(length, steps), strict=True)]
@@ -60,7 +61,7 @@ def test_a_stopped_row_draws_no_more_and_the_others_go_on():
     prompts = prompts_of(LENGTHS)
     expected = drawn_after(built, prompts, 9)
     read = decoder.read_prompts(built.model, built.params, [[prompt] for prompt in prompts], T)
-    decoding = decoder.Decoding(built.model, built.params, read, GREEDY, row_keys(0, range(3)))
+    decoding = decoder.Decoding(built.model, read, GREEDY, row_keys(0, range(3)))
     decoding.stop(1)
     drawn = [[], [], []]
     while not decoding.is_done_B.all():
@@ -73,7 +74,7 @@ def test_a_prompt_that_is_read_once_for_several_samples():
     built, prompts = tiny(**TXL[1]), prompts_of(LENGTHS)[1:2]
     read = decoder.read_prompts(built.model, built.params, [prompts], T)
     read = decoder.repeat_prompts(built.model, read, 3)
-    decoding = decoder.Decoding(built.model, built.params, read, GREEDY, row_keys(0, range(3)))
+    decoding = decoder.Decoding(built.model, read, GREEDY, row_keys(0, range(3)))
     drawn = [[], [], []]
     while not decoding.is_done_B.all():
         for row, new in enumerate(decoding.advance(2 * T)):
@@ -116,22 +117,13 @@ def loop_of(**overrides):
     # Not made within the trace: it is kept for other tests.
     params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tiny(**overrides).params)
     memory = jax.eval_shape(lambda p: decoder._empty_memory(model, p, 2, T), params)
-    opened = jax.eval_shape(lambda p, m: decoder._open(model, p, m, T), params, memory)
-    state = jax.eval_shape(
-        lambda tail: decoder._State(
-            tail=tail,
-            tokens_B=np.zeros(2, np.int32),
-            read=np.int32(0),
-            drawn_B=np.zeros(2, np.int32),
-            is_done_B=np.zeros(2, bool),
-        ),
-        opened.tail,
-    )
+    params = jax.eval_shape(model.apart, params)
     prompt = jax.ShapeDtypeStruct((2, T), np.int32), jax.ShapeDtypeStruct((2,), np.int32)
+    past, state = jax.eval_shape(lambda p, m, prompt: decoder._open(model, p, m, prompt), params, memory, prompt[0])
     keys = jax.eval_shape(lambda: row_keys(0, range(2)))
-    traced = decoder._advance.trace(model, GREEDY, params, opened.past, state, *prompt, keys, 1, 1)
-    slots = opened.past.slots[0]
-    return traced, min(math.prod(array.shape[2:]) for array in (slots.keys_BxHxPxK, slots.values_BxHxPxK))
+    traced = decoder._advance.trace(model, GREEDY, params, past, state, *prompt, keys, 1, 1)
+    slots = past.slots[0]
+    return traced, min(math.prod(array.shape[2:]) for array in (slots.keys_BxHxKxP, slots.values_BxHxPxK))
 
 
 def equations(jaxpr):
@@ -163,13 +155,9 @@ def test_nor_in_the_compiled_loop():
     text = traced.lower().compile().as_text()
     passed = ('get-tuple-element(', 'parameter(', 'tuple(', 'bitcast(')
     large, copies = [], []
-    for body in set(re.findall(r' while\(.*body=%?([\w.\-]+)', text)):
-        computation = re.search(rf'^%?{re.escape(body)} .*?^}}', text, re.DOTALL | re.MULTILINE)[0]
-        for line in computation.splitlines()[1:]:
-            shape = re.search(r'= \w+\[([\d,]+)\]', line)
-            elements = np.prod([int(length) for length in shape[1].split(',')]) if shape else 1
-            large += [line] if elements >= size else []
-            copies += [line] if ' copy(' in line and elements > VOCAB else []
+    for line, elements in itertools.chain(*bodies(text)):
+        large += [line] if elements >= size else []
+        copies += [line] if ' copy(' in line and elements > VOCAB else []
     assert large  # memory is there
     assert [line for line in large if not any(name in line for name in passed)] == []
     # The segment's own tokens are written in their place.

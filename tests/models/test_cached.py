@@ -5,9 +5,11 @@ import re
 import jax
 import numpy as np
 import pytest
-from tiny_models import CT, FEW, OTHERS, RECURRENT, TXL, T, cut, each, model_of, text, tiny
+from compiled_loops import bodies
+from tiny_models import CT, CT_MORE, FEW, OTHERS, RECURRENT, TXL, T, cut, each, model_of, text, tiny
 
 from memjax.evaluation.flops import count_flops
+from memjax.evaluation.likelihood import jit_together
 from memjax.models.factory import empty_segment, init_params
 
 SEGMENTS = 9
@@ -25,6 +27,9 @@ def test_equals_a_memory_of_states(variant):
     segments = cut(text(2, SEGMENTS * T), starts=STARTS)
     expected, _ = built.read_text(segments)
     logits, _ = built.read_text(segments, cached(built, built.model.init_memory(2)))
+    np.testing.assert_allclose(logits, expected, **CLOSE)
+    apart = built.model.apart(built.params)
+    logits, _ = built.read_text(segments, cached(built, built.model.init_memory(2)), apart)
     np.testing.assert_allclose(logits, expected, **CLOSE)
     # Also from the middle of a text on.
     _, memory = built.read_text(segments[:4])
@@ -48,6 +53,32 @@ def test_is_refused_in_training(variant):
     built = tiny(**variant)
     with pytest.raises(ValueError, match='not for training'):
         built.train(built.params, cut(text(2, T))[0], cached(built, built.model.init_memory(2)))
+
+
+@each([CT_MORE[0]])
+def test_parameters_apart_need_it(variant):
+    built = tiny(**variant)
+    with pytest.raises(ValueError, match='apart are for a cached memory'):
+        built.model.apply(
+            {'params': built.model.apart(built.params)}, cut(text(2, T))[0], built.model.init_memory(2)
+        )
+
+
+def test_parameters_apart_are_not_cut_or_laid_out_anew_in_a_loop_over_segments():
+    read, params, segment, memory = segment_of(True, **TXL[1])
+    model = model_of(**TXL[1])
+    several = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((3, *leaf.shape), leaf.dtype), segment)
+    read = jit_together(lambda p, s, m: model.apply({'params': p}, s, m))
+
+    def made(params):
+        """Instructions of the compiled loop whose result is as large as one of a layer's kernels, or all layers'."""
+        kernels = {16 * 16, 16 * 32, 2 * 16 * 16, 2 * 16 * 32}
+        (body,) = bodies(read.lower(params, several, memory).compile().as_text())
+        passed = ('get-tuple-element(', 'parameter(', 'tuple(', 'bitcast(')
+        return [line for line, size in body if size in kernels and not any(name in line for name in passed)]
+
+    assert made(params)  # what this test looks for is there without it
+    assert made(jax.eval_shape(model.apart, params)) == []
 
 
 def segment_of(is_cached: bool, **overrides) -> tuple:

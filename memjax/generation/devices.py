@@ -1,0 +1,41 @@
+"""Several devices for one text: heads, mlp and vocabulary are split over them as in training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from memjax.config import base_config
+from memjax.errors import ConfigError
+from memjax.training.sharding import make_mesh, param_shardings
+
+
+def provide(count: int) -> None:
+    """Has that many devices where they are CPUs; must come before anything runs on a device.
+
+    XLA spreads the product of a matrix and one token's state over no more than a core, so that a second device is how
+    a CPU decodes on two.
+    """
+    if jax.config.jax_num_cpu_devices < count:
+        jax.config.update('jax_num_cpu_devices', count)
+
+
+def spread(params: Any, count: int) -> Any:
+    """Parameters over `count` devices; what does not divide among them is on each.
+
+    Args:
+      params: of a language model.
+      count: 1: as they are.
+
+    Raises:
+      ConfigError: there are not so many.
+    """
+    if count == 1:
+        return params
+    devices = jax.devices()
+    if len(devices) < count:
+        raise ConfigError(f'{count} devices are asked for and there are {len(devices)}')
+    section = base_config().mesh
+    section.update(data=1, fsdp=1, tensor=count)
+    return jax.device_put(params, param_shardings(make_mesh(section, devices[:count]), params))
