@@ -66,7 +66,7 @@ def read_prompts(
       ValueError: a prompt has no token.
     """
     B, T = len(prompts), segment_length
-    memory, params = _empty_memory(model, params, B, T), jax.jit(model.apart)(params)
+    memory, params = _empty_memory(model, params, B, T), _apart(model, params)
     rows = [_segments(prompt, T) for prompt in prompts]
     blocks = [next(row) for row in rows]
     while True:
@@ -143,6 +143,11 @@ class Decoding:
 def _empty_memory(model: LanguageModel, params: Any, batch_size: int, segment_length: int) -> Any:
     memory = model.init_memory(batch_size)
     return model.apply({'params': params}, memory, segment_length, method='cache')
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _apart(model: LanguageModel, params: Any) -> Any:
+    return model.apart(params)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=4)

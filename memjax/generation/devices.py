@@ -12,12 +12,12 @@ from memjax.training.sharding import make_mesh, param_shardings
 
 
 def provide(count: int) -> None:
-    """Has that many devices where they are CPUs; must come before anything runs on a device.
+    """Makes that many devices of a CPU; must come before anything runs on a device.
 
     XLA spreads the product of a matrix and one token's state over no more than a core, so that a second device is how
-    a CPU decodes on two.
+    a CPU decodes on two. What other devices there are is not changed.
     """
-    if jax.config.jax_num_cpu_devices < count:
+    if count > 1 and jax.config.jax_num_cpu_devices < count:
         jax.config.update('jax_num_cpu_devices', count)
 
 

@@ -157,7 +157,8 @@ def sample_run(
       See `generate`.
 
     Raises:
-      UserError: no such run, checkpoint or corpus; not so many devices; an empty prompt, or one with a symbol that the corpus lacks.
+      UserError: no such run, checkpoint or corpus; not so many devices; an empty prompt, or one with a symbol that the
+        corpus lacks.
       OSError: the file cannot be read.
     """
     with contextlib.ExitStack() as files:  # opened before the model is loaded: it may not be there

@@ -197,7 +197,7 @@ class TransformerXL(nn.Module):
         return join(cached)
 
     def apart(self, params: Any) -> Any:
-        """The core's parameters with each layer's by themselves."""
+        """The core's parameters with each layer's by themselves, for `cache`d memory and for `extend`."""
         counts = [part.num_layers for part in self.parts]
         names = ['layers'] if len(counts) == 1 else [f'layers_{index}' for index in range(len(counts))]
         return {**params, **{name: apart(params[name], count) for name, count in zip(names, counts, strict=True)}}

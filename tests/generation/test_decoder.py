@@ -86,7 +86,7 @@ def test_a_prompt_that_is_read_once_for_several_samples():
 
 def test_no_lengths_compile_anew():
     built = tiny(**CT_MORE[0])
-    programs = [decoder._read_segment, decoder._open, decoder._close, decoder._advance]
+    programs = [decoder._apart, decoder._read_segment, decoder._open, decoder._close, decoder._advance]
     drawn_after(built, prompts_of(LENGTHS), 2 * T + 1)
     compiled = [program._cache_size() for program in programs]
     # Memory from empty to overflowing, prompts from a symbol to many segments, one token and many.

@@ -164,7 +164,14 @@ def test_sample_takes_from_the_config_what_no_flag_sets(launch, stand_in, workdi
         'prompt': 'Let there be', 'length': 256, 'temperature': 0.7, 'top_k': 5, 'top_p': 0.98, 'seed': 3,
         'step': 'best',
     }  # fmt: skip
-    assert (call['stop'], call['num_samples']) == (None, 1)
+    assert (call['stop'], call['num_samples'], call['num_devices']) == (None, 1, 1)
+
+
+def test_sample_makes_devices_before_it_needs_them(launch, stand_in, workdir):
+    made = stand_in('memjax.generation.devices', 'provide', None)
+    calls = stand_in('memjax.generation.generate', 'sample_run', [piece(0, 'so', True)])
+    assert launch('sample', f'--workdir={workdir}', '--prompt=a', '--num_devices=2')[0] == 0
+    assert (made, calls[0]['num_devices']) == ([{'count': 2}], 2)
 
 
 def test_sample_prints_several_one_after_the_other(launch, stand_in, workdir):
@@ -185,6 +192,7 @@ def test_sample_refuses_settings_out_of_range(refusal, workdir):
     assert refusal('sample', run, '--top_p=1.5') == 'sample.top_p=1.5 must be above 0 and at most 1'
     assert '--seed=-1' in refusal('sample', run, '--seed=-1')
     assert "'long'" in refusal('sample', run, '--length=long')
+    assert '--num_devices=0' in refusal('sample', run, '--num_devices=0')
     assert '--num_samples=0' in refusal('sample', run, '--num_samples=0')
     assert '--stop is an empty string' in refusal('sample', run, '--stop=')
     assert 'both given' in refusal('sample', run, '--prompt=a', '--prompt_file=b')

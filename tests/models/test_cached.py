@@ -59,9 +59,7 @@ def test_is_refused_in_training(variant):
 def test_parameters_apart_need_it(variant):
     built = tiny(**variant)
     with pytest.raises(ValueError, match='apart are for a cached memory'):
-        built.model.apply(
-            {'params': built.model.apart(built.params)}, cut(text(2, T))[0], built.model.init_memory(2)
-        )
+        built.model.apply({'params': built.model.apart(built.params)}, cut(text(2, T))[0], built.model.init_memory(2))
 
 
 def test_parameters_apart_are_not_cut_or_laid_out_anew_in_a_loop_over_segments():
