@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jax
 
 from memjax.config import base_config
 from memjax.errors import ConfigError
-from memjax.training.sharding import make_mesh, param_shardings
+from memjax.training.sharding import make_mesh, param_shardings, unsplit_dimensions
 
 
 def provide(count: int) -> None:
@@ -17,19 +18,20 @@ def provide(count: int) -> None:
     XLA spreads the product of a matrix and one token's state over no more than a core, so that a second device is how
     a CPU decodes on two. What other devices there are is not changed.
     """
-    if count > 1 and jax.config.jax_num_cpu_devices < count:
+    forced = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
+    if count > 1 and jax.config.jax_num_cpu_devices < count and not forced:
         jax.config.update('jax_num_cpu_devices', count)
 
 
 def spread(params: Any, count: int) -> Any:
-    """Parameters over `count` devices; what does not divide among them is on each.
+    """Parameters over `count` devices; a vocabulary that does not divide among them is on each.
 
     Args:
       params: of a language model.
       count: 1: as they are.
 
     Raises:
-      ConfigError: there are not so many.
+      ConfigError: there are not so many, or they do not divide the heads or the mlp.
     """
     if count == 1:
         return params
@@ -38,4 +40,8 @@ def spread(params: Any, count: int) -> Any:
         raise ConfigError(f'{count} devices are asked for and there are {len(devices)}')
     section = base_config().mesh
     section.update(data=1, fsdp=1, tensor=count)
-    return jax.device_put(params, param_shardings(make_mesh(section, devices[:count]), params))
+    mesh = make_mesh(section, devices[:count])
+    unsplit = [line for line in unsplit_dimensions(mesh, params) if 'layers' in line]
+    if unsplit:
+        raise ConfigError(f'{count} devices do not divide {unsplit[0]}')
+    return jax.device_put(params, param_shardings(mesh, params))

@@ -3,7 +3,7 @@
     core.init_memory(batch_size) -> Memory
     core(x_BxTxD, start_B, memory, lengths_B, train) -> y_BxTxD, Memory, aux, stats
     core.cache(memory, segment_length) -> Memory, projected for fixed parameters
-    core.apart(params) -> params, cut into layers for a cached memory and for tokens
+    core.apart(params) -> params, cut into layers, for what has a cached memory
     core.open(memory, segment_length) -> OpenSegment(past, tail)
     core.extend(x_BxD, past, tail) -> y_BxD, tail
     core.close(OpenSegment) -> OpenSegment, once tail.is_full: memory has moved
@@ -101,10 +101,11 @@ class LanguageModel(nn.Module):
         return self.core.cache(memory, segment_length)
 
     def apart(self, params: Any) -> Any:
-        """Parameters for loops over a cached memory or over tokens: each layer's by themselves.
+        """Parameters with each layer's by themselves, for whoever reads many segments or tokens with a cached memory.
 
-        The results are the same; but from a stack they are cut out, and laid out anew, for every segment and token.
-        A memory that is not cached cannot be read with them.
+        The results are the same; but from a stack the layers are cut out, and laid out anew, for every segment and
+        every token. What this returns is a copy. Once there is a cached memory (`cache` wants the parameters uncut), it
+        serves to read segments, and for `open`, `step`, `extend` and `close`.
 
         Args:
           params: as `init` made them.

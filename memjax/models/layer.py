@@ -21,10 +21,6 @@ class Layer:
     def __init__(self, block: TransformerXLBlock, params: Any, core: nn.Module):
         self._block, self._params, self._core = block, params, core
 
-    @property
-    def variables(self) -> dict[str, Any]:
-        return {'params': stacked([self._params])}
-
     def __call__(self, x_BxTxD: jax.Array, memory: LayerMemory, shared: Shared, train: bool):
         sown = 'intermediates'
         if not self._core.is_mutable_collection(sown):
@@ -56,7 +52,7 @@ def unstacked(tree: Any, count: int) -> list[Any]:
     return [jax.tree.map(lambda leaf, at=at: leaf[at], tree) for at in range(count)]
 
 
-def apart(params: Any, count: int) -> dict[str, Any]:
+def cut_apart(params: Any, count: int) -> dict[str, Any]:
     """A stack's parameters, a tree a layer."""
     return {str(at): layer for at, layer in enumerate(unstacked(params, count))}
 

@@ -13,7 +13,7 @@ from flax import struct
 
 from memjax.memory import fifo
 from memjax.models.block import LayerMemory, LayerTail, Norm, Shared, TransformerXLBlock, make_biases
-from memjax.models.layer import Layer, apart, is_apart, layers_of, stacked, unstacked
+from memjax.models.layer import Layer, cut_apart, is_apart, layers_of, stacked, unstacked
 from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
@@ -197,10 +197,10 @@ class TransformerXL(nn.Module):
         return join(cached)
 
     def apart(self, params: Any) -> Any:
-        """The core's parameters with each layer's by themselves, for `cache`d memory and for `extend`."""
+        """See `LanguageModel.apart`."""
         counts = [part.num_layers for part in self.parts]
         names = ['layers'] if len(counts) == 1 else [f'layers_{index}' for index in range(len(counts))]
-        return {**params, **{name: apart(params[name], count) for name, count in zip(names, counts, strict=True)}}
+        return {**params, **{name: cut_apart(params[name], count) for name, count in zip(names, counts, strict=True)}}
 
     def open(self, memory: Memory, segment_length: int) -> OpenSegment:
         """Begins a segment that is read token by token.
@@ -225,7 +225,7 @@ class TransformerXL(nn.Module):
         biases = self.biases if self._shares_biases else None
         memories, slots, tails = iter(split(past.memory)), iter(past.slots), iter(tail.layers)
         layers = []
-        for stack, part in self._parts():
+        for stack, part in self._sections():
             # Layers of a part are equally full.
             memory, *_ = itertools.islice(memories, part.num_layers if _is_cached(past.memory) else 1)
             mask_BxN = self._mask(memory, tail.segment_length, tail.length[None])[:, 0]
@@ -271,7 +271,7 @@ class TransformerXL(nn.Module):
         Where slots are projected, each layer is a stack by itself, of the same section as its neighbours.
         """
         first, rest = 0, iter(memories)
-        for stack, part in self._parts():
+        for stack, part in self._sections():
             alone = [stack]
             if _is_cached(memories):
                 block = self.block(part, parent=None)
@@ -286,7 +286,7 @@ class TransformerXL(nn.Module):
                 yield each, part, memory, LayerMemory(slots=slots, ages=ages, layer=layers, positions=memory.positions)
                 first += count
 
-    def _parts(self) -> Iterator[tuple[nn.Module, Any]]:
+    def _sections(self) -> Iterator[tuple[nn.Module, Any]]:
         """Each stack with its model section."""
         parts = self.parts
         yield from zip((self.layers,) if len(parts) == 1 else self.layers, parts, strict=True)

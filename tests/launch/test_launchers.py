@@ -169,9 +169,11 @@ def test_sample_takes_from_the_config_what_no_flag_sets(launch, stand_in, workdi
 
 def test_sample_makes_devices_before_it_needs_them(launch, stand_in, workdir):
     made = stand_in('memjax.generation.devices', 'provide', None)
-    calls = stand_in('memjax.generation.generate', 'sample_run', [piece(0, 'so', True)])
-    assert launch('sample', f'--workdir={workdir}', '--prompt=a', '--num_devices=2')[0] == 0
-    assert (made, calls[0]['num_devices']) == ([{'count': 2}], 2)
+    calls = stand_in('memjax.generation.generate', 'sample_run', (piece(0, str(made), True) for _ in range(1)))
+    code, out, _ = launch('sample', f'--workdir={workdir}', '--prompt=a', '--num_devices=2')
+    # What it printed was made up when the first piece was asked for.
+    assert (code, out) == (0, f'{[{"count": 2}]}\n')
+    assert calls[0]['num_devices'] == 2
 
 
 def test_sample_prints_several_one_after_the_other(launch, stand_in, workdir):

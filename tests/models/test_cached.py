@@ -62,9 +62,10 @@ def test_parameters_apart_need_it(variant):
         built.model.apply({'params': built.model.apart(built.params)}, cut(text(2, T))[0], built.model.init_memory(2))
 
 
-def test_parameters_apart_are_not_cut_or_laid_out_anew_in_a_loop_over_segments():
-    read, params, segment, memory = segment_of(True, **TXL[1])
-    model = model_of(**TXL[1])
+@each([TXL[1]], [CT[0]])
+def test_parameters_apart_are_not_cut_or_laid_out_anew_in_a_loop_over_segments(variant):
+    _, params, segment, memory = segment_of(True, **variant)
+    model = model_of(**variant)
     several = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((3, *leaf.shape), leaf.dtype), segment)
     read = jit_together(lambda p, s, m: model.apply({'params': p}, s, m))
 

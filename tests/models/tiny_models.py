@@ -42,6 +42,7 @@ SHAPING = {
     'position_encoding',
     'untie_r',
     'tie_embeddings',
+    'vocab_size',
 }
 
 TXL = [{'name': 'transformer_xl', 'norm': norm} for norm in ('pre', 'post')]
