@@ -9,7 +9,9 @@ import pytest
 from memjax.data.prepare import open_corpus
 from memjax.data.streams import EvaluationSegment
 from memjax.evaluation.likelihood import SEGMENTS_A_CALL, Scorer, jit_together, read_together
+from memjax.memory.fifo import Projected
 from memjax.models.factory import build_model, init_params
+from memjax.models.layer import is_apart
 from memjax.models.segments import segments
 
 
@@ -97,6 +99,22 @@ def test_limited_segments_score_less_and_say_so(tiny_config, split, params):
     tiny_config.eval.batch_size = 2
     score = Scorer(tiny_config).score(params(tiny_config), split, max_segments=3)
     assert 0 < score.scored < score.targets
+
+
+def test_segments_are_read_with_memory_projected_and_layers_apart(tiny_config, split, params, monkeypatch):
+    scorer, given = Scorer(tiny_config), []
+    read = scorer._read
+
+    def record(params, segments, memory):
+        given.append((params, memory))
+        return read(params, segments, memory)
+
+    monkeypatch.setattr(scorer, '_read', record)
+    scorer.score(params(tiny_config), split, max_segments=9)
+    assert len(given) == 2
+    for used, memory in given:
+        assert isinstance(memory[0].levels[0].slots_LxBxMxD, Projected)
+        assert is_apart(used['core']['layers'])
 
 
 def test_memory_lengths_of_evaluation_are_used(tiny_config, split, params):

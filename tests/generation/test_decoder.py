@@ -89,6 +89,7 @@ def test_no_lengths_compile_anew():
     programs = [decoder._apart, decoder._read_segment, decoder._open, decoder._close, decoder._advance]
     drawn_after(built, prompts_of(LENGTHS), 2 * T + 1)
     compiled = [program._cache_size() for program in programs]
+    assert min(compiled) > 0
     # Memory from empty to overflowing, prompts from a symbol to many segments, one token and many.
     for lengths, length in (((2, 5, 1), 40), ((9 * T + 1, 1, 3), 1), ((T, 8 * T, T + 1), 9)):
         drawn_after(built, prompts_of(lengths), length)
