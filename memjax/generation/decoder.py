@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from memjax.generation.devices import laid_out, layout_of
 from memjax.generation.drawing import Drawing
 from memjax.models.contract import LanguageModel, Segment
 from memjax.models.open_segment import OpenSegment, chosen_rows, repeated_rows
@@ -67,6 +68,8 @@ def read_prompts(
     """
     B, T = len(prompts), segment_length
     memory, params = _empty_memory(model, params, B, T), _apart(model, params)
+    layout = layout_of(memory, params)
+    memory = laid_out(memory, layout)
     rows = [_segments(prompt, T) for prompt in prompts]
     blocks = [next(row) for row in rows]
     while True:
@@ -75,7 +78,7 @@ def read_prompts(
         if not has_more_B.any():
             break
         tokens_BxT = np.stack([_padded(block, T) for block in blocks])
-        memory = _read_segment(model, params, tokens_BxT, has_more_B, memory)
+        memory = laid_out(_read_segment(model, params, tokens_BxT, has_more_B, memory), layout)
         blocks = [block if after is None else after for block, after in zip(blocks, following, strict=True)]
     if not all(map(len, blocks)):
         raise ValueError('a prompt has no token')
@@ -111,6 +114,7 @@ class Decoding:
         self._model, self._params, self._drawing, self._keys_B = model, prompts.params, drawing, keys_B
         self._prompt = jax.device_put((prompts.rest_BxT, prompts.rest_B))
         self._past, self._state = _open(model, prompts.params, prompts.memory, self._prompt[0])
+        self._past_layout, self._state_layout = layout_of((self._past, self._state), prompts.params) or (None, None)
         self.is_done_B = np.zeros(len(prompts.rest_B), bool)
 
     def stop(self, row: int) -> None:
@@ -131,10 +135,12 @@ class Decoding:
         state, drawn_BxC = _advance(
             self._model, self._drawing, self._params, self._past, state, *self._prompt, self._keys_B, length, steps
         )
+        state = laid_out(state, self._state_layout)
         drawn_BxC, is_full, self.is_done_B = map(np.array, (drawn_BxC, state.tail.is_full, state.is_done_B))
         if is_full and not self.is_done_B.all():
-            self._past, tail = _close(self._model, self._params, self._past, state.tail)
-            state = state.replace(tail=tail)
+            past, tail = _close(self._model, self._params, self._past, state.tail)
+            self._past = laid_out(past, self._past_layout)
+            state = laid_out(state.replace(tail=tail), self._state_layout)
         self._state = state
         return [row[row >= 0] for row in drawn_BxC]
 

@@ -9,7 +9,7 @@ import jax
 
 from memjax.config import base_config
 from memjax.errors import ConfigError
-from memjax.training.sharding import make_mesh, param_shardings, unsplit_dimensions
+from memjax.training.sharding import make_mesh, param_shardings, replicated, unsplit_dimensions
 
 
 def provide(count: int) -> None:
@@ -21,6 +21,37 @@ def provide(count: int) -> None:
     forced = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
     if count > 1 and jax.config.jax_num_cpu_devices < count and not forced:
         jax.config.update('jax_num_cpu_devices', count)
+
+
+def layout_of(tree: Any, params: Any) -> Any:
+    """Where the arrays of a tree lie, for `laid_out`; those that lie elsewhere than the parameters, on
+    each of these.
+
+    Args:
+      tree: of arrays.
+      params: parameters, as `spread` returned them.
+
+    Returns:
+      A tree of shardings; None on one device.
+    """
+    sharding = jax.tree.leaves(params)[0].sharding
+    if len(sharding.device_set) == 1:
+        return None
+    whole = replicated(sharding.mesh)
+
+    def place(leaf: jax.Array) -> jax.sharding.Sharding:
+        return leaf.sharding if leaf.sharding.device_set == sharding.device_set else whole
+
+    return jax.tree.map(place, tree)
+
+
+def laid_out(tree: Any, layout: Any) -> Any:
+    """The tree as another one of its shapes was laid out.
+
+    Each program has XLA choose where its results lie. Where these are what the next call is given, other places than
+    in the call before would have the program compiled once more.
+    """
+    return tree if layout is None else jax.device_put(tree, layout)
 
 
 def spread(params: Any, count: int) -> Any:

@@ -69,7 +69,8 @@ class Compression(nn.Module):
         name = f'{prefix}_' if prefix else ''
         kernel_WxDxE = self.param(f'{name}kernel', fan_in_init, (W, D, D), jnp.float32)
         bias_E = self.param(f'{name}bias', nn.initializers.zeros, (D,), jnp.float32)
-        slots_BxCxE = jnp.einsum('bcwd,wde->bce', windows_BxCxWxD, kernel_WxDxE.astype(self.dtype))
+        # The axes in this order: in the other, which einsum takes, the kernel would be laid out anew each time.
+        slots_BxCxE = jnp.tensordot(windows_BxCxWxD, kernel_WxDxE.astype(self.dtype), axes=((2, 3), (0, 1)))
         return slots_BxCxE + bias_E.astype(self.dtype)
 
 

@@ -14,6 +14,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / 'models'))
 from memjax.generation.devices import provide, spread
 
 
+def hashable(fields: dict) -> dict:
+    """Lists as the tuples that they were."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+
+
 def main(*variants: str) -> None:
     provide(2)
     import jax
@@ -27,7 +32,7 @@ def main(*variants: str) -> None:
     prompts = [[np.random.default_rng(length).integers(VOCAB, size=length)] for length in (1, 3 * T + 2)]
     programs = (decoder._apart, decoder._read_segment, decoder._open, decoder._advance, decoder._close)
     for variant in variants:
-        built, found = tiny(**json.loads(variant)), {}
+        built, found = tiny(**json.loads(variant, object_hook=hashable)), {}
         for count in (1, 2):
             before = [program._cache_size() for program in programs]
             read = decoder.read_prompts(built.model, spread(built.params, count), prompts, T)
