@@ -46,6 +46,7 @@ def main(*variants: str) -> None:
                 'rows': rows,
                 'compiled': [program._cache_size() - size for program, size in zip(programs, before, strict=True)],
                 'devices': len(leaves[0][1].sharding.device_set),
+                'tail': sum(not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(decoding._state.tail)),
                 'split': [path_name(path) for path, leaf in leaves if not leaf.sharding.is_fully_replicated],
             }
         print(json.dumps(found))
