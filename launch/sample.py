@@ -32,7 +32,7 @@ flags.DEFINE_integer('num_samples', 1, 'how many continuations to draw', lower_b
 flags.DEFINE_integer(
     'num_devices',
     1,
-    'devices that heads, mlp and vocabulary are split over; 2 on a CPU use two of its cores for a token',
+    'devices to split heads, mlp and vocabulary over, a divisor of the heads; 2 on a CPU: two of its cores for a token',
     lower_bound=1,
     flag_values=FLAGS,
 )
