@@ -61,7 +61,7 @@ class View:
 class PastSlots:
     """What a single query reads of memory.
 
-    What it is multiplied with lies by columns: so, one query's scores are read off several times as fast on a CPU.
+    What it is multiplied with lies by columns, which a CPU reads faster for one query than rows.
     """
 
     keys_BxHxKxP: jax.Array  # oldest first, the compressed ones before the others

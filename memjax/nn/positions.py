@@ -76,7 +76,7 @@ def scores_at_place(scores_BxHxN: jax.Array, segment_length: int, place: jax.Arr
 
 def products_of_one(q_BxHxK: jax.Array, table_HxKxN: jax.Array) -> jax.Array:
     """Of each row's one query with each column of its head's table, B x H x N, float32."""
-    # The query on the left: with the table there, the CPU backend reads it at less than half the speed.
+    # The query on the left, as in the product with memory's keys.
     products_HxBxN = jax.lax.dot_general(
         q_BxHxK, table_HxKxN, (((2,), (1,)), ((1,), (0,))), preferred_element_type=jnp.float32
     )
