@@ -62,7 +62,9 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
         lengths_B=np.full(shape[:2], work.segment_length, np.int32),
     )
 
-    @jit_together
+    at_once = model.segments_at_once(work.segment_length)
+
+    @functools.partial(jit_together, at_once=at_once)
     def read(params, segment, memory):
         output, memory = model.apply({'params': params}, segment, memory)
         return output.nll_BxT, memory
@@ -70,7 +72,7 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
     @jax.jit
     def empty(params):
         memory = model.init_memory(work.batch_size)
-        return model.apply({'params': params}, memory, work.segment_length, method='cache')
+        return model.apply({'params': params}, memory, at_once * work.segment_length, method='cache')
 
     memory, params = empty(params), jax.jit(model.apart)(params)
 

@@ -16,7 +16,7 @@ from ml_collections import config_dict
 from memjax.config import evaluation_config
 from memjax.data.store import TokenSplit
 from memjax.data.streams import EvaluationSegment, EvaluationStream, WindowStream
-from memjax.models.contract import Segment
+from memjax.models.contract import Segment, joined, parted
 from memjax.models.factory import build_model
 
 # How many calls may be dispatched before the oldest one's losses are fetched.
@@ -82,7 +82,8 @@ class Scorer:
             return (output.nll_BxT, is_likeliest_BxT), memory
 
         out = None if whole is None else ((whole, whole if likeliest else None), None)
-        self._read = jit_together(read, out_shardings=out)
+        self._at_once = self._model.segments_at_once(self._config.data.segment_length)
+        self._read = jit_together(read, self._at_once, out_shardings=out)
         # Made by a program, so that on a mesh of several processes each has its part.
         # Parameters do not change, so that memory is projected once.
         self._empty_memory = jax.jit(self._cached_memory, out_shardings=whole)
@@ -135,7 +136,8 @@ class Scorer:
 
     def _cached_memory(self, params: Any) -> Any:
         memory = self._model.init_memory(self._batch_size)
-        return self._model.apply({'params': params}, memory, self._config.data.segment_length, method='cache')
+        length = self._at_once * self._config.data.segment_length
+        return self._model.apply({'params': params}, memory, length, method='cache')
 
     def _put(self, segment: EvaluationSegment) -> Segment:
         if self._row_sharding is None:
@@ -185,16 +187,27 @@ def read_all(
     yield from pending
 
 
-def jit_together(read: Callable[[Any, Segment, Any], tuple[Any, Any]], **options: Any) -> Callable[..., Any]:
-    """Compiles what reads a segment for several in one call; `options` are those of `jax.jit`."""
+def jit_together(
+    read: Callable[[Any, Segment, Any], tuple[Any, Any]], at_once: int = 1, **options: Any
+) -> Callable[..., Any]:
+    """Compiles what reads a segment for several in one call.
+
+    Args:
+      read: (params, segment, memory) -> results on the device, memory.
+      at_once: how many segments it is given `joined` as one; its results are then B x T, or more, each.
+      **options: of `jax.jit`.
+
+    Returns:
+      (params, segments, memory) -> results of each segment, memory.
+    """
 
     def read_several(params: Any, segments: Segment, memory: Any) -> tuple[Any, Any]:
         def read_one(memory: Any, segment: Segment) -> tuple[Any, Any]:
             results, memory = read(params, segment, memory)
             return memory, results
 
-        memory, results = jax.lax.scan(read_one, memory, segments)
-        return results, memory
+        memory, results = jax.lax.scan(read_one, memory, joined(segments, at_once))
+        return jax.tree.map(lambda result: parted(result, at_once), results), memory
 
     return jax.jit(read_several, donate_argnums=2, **options)
 

@@ -96,6 +96,34 @@ def forget(memory: Memory, start_B: jax.Array) -> Memory:
     return memory.replace(levels=levels, segments_B=jnp.where(start_B, 0, memory.segments_B))
 
 
+def forget_within(memory: Memory, start_BxG: jax.Array, segment_length: int) -> tuple[Memory, jax.Array]:
+    """What level 0, the only one, holds of G segments of T tokens that are read at once, as if one after the other.
+
+    Args:
+      memory: before the first of them.
+      start_BxG: rows that begin a document at each segment.
+      segment_length: T.
+
+    Returns:
+      The memory whose counts are right once all G segments are pushed as one, and the valid slots that each finds,
+      B x G.
+    """
+    G = start_BxG.shape[1]
+    counts = []
+    for start_B in start_BxG.T:
+        memory = forget(memory, start_B)
+        (level,) = memory.levels
+        counts.append(level.count_B)
+        moved_B = jnp.minimum(level.count_B + segment_length, level.length)
+        memory = memory.replace(levels=(level.replace(count_B=moved_B),), segments_B=memory.segments_B + 1)
+    (level,) = memory.levels
+    # Below zero where a document begins within; a push adds what it moves, and one segment.
+    memory = memory.replace(
+        levels=(level.replace(count_B=level.count_B - G * segment_length),), segments_B=memory.segments_B - 1
+    )
+    return memory, jnp.stack(counts, axis=1)
+
+
 def map_rows(function: Callable[..., jax.Array], *memories: Memory) -> Memory:
     """Applies `function(axis, *arrays)` to the arrays of memories of equal shape, `axis` being that of the rows.
 

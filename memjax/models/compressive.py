@@ -143,6 +143,11 @@ class CompressiveTransformer(TransformerXL):
         config = self.config
         return (config.memory_length, config.compressed_memory_length, *config.higher_memory_lengths)
 
+    def segments_at_once(self, segment_length: int) -> int:
+        """One: the next finds what was compressed since."""
+        del segment_length
+        return 1
+
     def span_of(self, part: Any) -> int:
         """n_0 + c_1 n_1 + c_1 c_2 n_2 + .. (section 3.3 for one compressed level)."""
         rates = (1, *itertools.accumulate(rates_of(part), lambda product, rate: product * rate))

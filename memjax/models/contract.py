@@ -8,6 +8,7 @@
     core.extend(x_BxD, past, tail) -> y_BxD, tail
     core.close(OpenSegment) -> OpenSegment, once tail.is_full: memory has moved
     core.map_rows(function(axis, *arrays), *memories) -> Memory
+    core.segments_at_once(segment_length) -> how many segments with a cached memory are best read as one, see `joined`
     LanguageModel(embed, core, head)(segment, memory, train) -> Output, Memory
 
 Memory is explicit: what comes out of one segment goes into the next, in training, evaluation, sampling and checkpoints
@@ -37,8 +38,8 @@ class Segment:
     inputs_BxT: jax.Array  # int32
     targets_BxT: jax.Array  # int32
     weights_BxT: jax.Array  # float32, 0 = not scored
-    start_B: jax.Array  # bool, this row begins a new document
-    lengths_B: jax.Array  # int32, real tokens; padding occurs only after a document's last token
+    start_B: jax.Array  # bool, this row begins a new document; B x G where G segments are read at once
+    lengths_B: jax.Array  # int32, real tokens; padding occurs only after a document's last token; or B x G
 
 
 @struct.dataclass
@@ -49,6 +50,37 @@ class Output:
     logits_BxTxV: jax.Array | None  # float32, only when asked for
     aux: dict[str, jax.Array]  # scalars that training adds to the loss
     stats: dict[str, jax.Array]  # what an analysis may want, such as a loss by layer
+
+
+def joined(segments_S: Segment, count: int) -> Segment:
+    """Every `count` neighbours of S segments as one, for a model to read at once.
+
+    The results are those of one segment after the other. It takes a cached memory, made for `count` T tokens.
+
+    Args:
+      segments_S: S x B each, or S x B x T.
+      count: G, divides S; 1: nothing is changed.
+
+    Returns:
+      S / G of them: tokens B x G T, starts and lengths B x G.
+    """
+    if count == 1:
+        return segments_S
+
+    def by_row(array_SxB: jax.Array) -> jax.Array:
+        return array_SxB.reshape(-1, count, *array_SxB.shape[1:]).swapaxes(1, 2)
+
+    rows = jax.tree.map(by_row, segments_S)
+    tokens = {name: getattr(rows, name) for name in ('inputs_BxT', 'targets_BxT', 'weights_BxT')}
+    return rows.replace(**{name: array.reshape(*array.shape[:2], -1) for name, array in tokens.items()})
+
+
+def parted(result: jax.Array, count: int) -> jax.Array:
+    """A result for each token of segments that were `joined`, S / G x B x G T or more, by segment: S x B x T or more."""
+    if count == 1:
+        return result
+    S, B, T = result.shape[0] * count, result.shape[1], result.shape[2] // count
+    return result.reshape(-1, B, count, T, *result.shape[3:]).swapaxes(1, 2).reshape(S, B, T, *result.shape[3:])
 
 
 class LanguageModel(nn.Module):
@@ -99,6 +131,10 @@ class LanguageModel(nn.Module):
         for no other segment length, and not for training.
         """
         return self.core.cache(memory, segment_length)
+
+    def segments_at_once(self, segment_length: int) -> int:
+        """How many segments of that length, a power of two, are best read as one with a cached memory: see `joined`."""
+        return self.core.segments_at_once(segment_length)
 
     def apart(self, params: Any) -> Any:
         """Parameters with each layer's by themselves, for whoever reads many segments or tokens with a cached memory.

@@ -85,6 +85,11 @@ class LSTM(nn.Module):
         del segment_length
         return memory
 
+    def segments_at_once(self, segment_length: int) -> int:
+        """One: each needs the state that the one before leaves."""
+        del segment_length
+        return 1
+
     def apart(self, params: Any) -> Any:
         """The parameters as they are: each layer's are by themselves."""
         return params

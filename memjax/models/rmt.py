@@ -72,6 +72,11 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
         """See `TransformerXL.cache`; a segment has memory tokens at both ends."""
         return memory.replace(cached=super().cache(memory.cached, segment_length + 2 * self.config.num_memory_tokens))
 
+    def segments_at_once(self, segment_length: int) -> int:
+        """One: each reads what the one before has written."""
+        del segment_length
+        return 1
+
     def __call__(
         self, x_BxTxD: jax.Array, start_B: jax.Array, memory: RecurrentMemory, lengths_B: jax.Array, train: bool
     ) -> tuple[jax.Array, RecurrentMemory, dict[str, jax.Array], dict[str, jax.Array]]:

@@ -22,6 +22,9 @@ from memjax.nn.attention import OneView, PastSlots, PositionTables, View, positi
 Memory = fifo.Memory | tuple[fifo.Memory, ...]
 
 
+_ROWS = 160  # see `TransformerXL.segments_at_once`
+
+
 @struct.dataclass
 class Past:
     """What the tokens of a segment read and do not change."""
@@ -133,7 +136,8 @@ class TransformerXL(nn.Module):
 
         Args:
           x_BxTxD: embedded tokens.
-          start_B: rows that begin a document; their memory is emptied first.
+          start_B: rows that begin a document; their memory is emptied first. B x G: x is G segments, read at once as if
+            one after the other (see `contract.joined`).
           memory: what the segment before left; in training not one that `cache` made.
           lengths_B: real tokens a row.
           train: whether dropout acts and auxiliary losses are computed; they are computed too, unless the memory is
@@ -143,8 +147,15 @@ class TransformerXL(nn.Module):
           States B x T x D, the memory for the next segment, auxiliary losses (means over layers) and stats (the same
           by layer, L).
         """
-        memories = [fifo.forget(each, start_B) for each in split(memory)]
-        y_BxTxD, gathered = self._read(x_BxTxD, memories, lengths_B, train)
+        counts_BxG, memories = None, split(memory)
+        if start_B.ndim == 1:
+            memories = [fifo.forget(each, start_B) for each in memories]
+        else:
+            self._check_reads_at_once(memories)
+            T = x_BxTxD.shape[1] // start_B.shape[1]
+            # All layers are equally full.
+            memories, (counts_BxG, *_) = zip(*(fifo.forget_within(each, start_B, T) for each in memories), strict=True)
+        y_BxTxD, gathered = self._read(x_BxTxD, memories, lengths_B, train, counts_BxG)
         memory = join(
             fifo.push(each, inputs_LxBxTxD, candidates)
             for each, (inputs_LxBxTxD, candidates, _) in zip(memories, gathered, strict=True)
@@ -154,16 +165,24 @@ class TransformerXL(nn.Module):
         return y_BxTxD, memory, {name: stats[name].mean() for name in stats}, stats
 
     def _read(
-        self, x_BxTxD: jax.Array, memories: Sequence[fifo.Memory], lengths_B: jax.Array, train: bool
+        self,
+        x_BxTxD: jax.Array,
+        memories: Sequence[fifo.Memory],
+        lengths_B: jax.Array,
+        train: bool,
+        counts_BxG: jax.Array | None = None,
     ) -> tuple[jax.Array, list[tuple]]:
-        """The last layer's states, and of each stack its layers' inputs, candidates and auxiliary losses."""
+        """The last layer's states, and of each stack its layers' inputs, candidates and auxiliary losses.
+
+        `counts_BxG` are the slots that each of G segments finds, read at once; None: of the one segment, as memory has.
+        """
         if train and _is_cached(memories):
             raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
         T, gathered, shared_by = x_BxTxD.shape[1], [], None
-        x_BxTxD = self._placed(x_BxTxD, jnp.arange(T), train)
+        x_BxTxD = self._placed(x_BxTxD, _places(T, counts_BxG), train)
         for stack, part, memory, by_layer in self._stacks(memories):
             if shared_by is not part:
-                shared, shared_by = self._shared(part, memory, T, lengths_B, train), part
+                shared, shared_by = self._shared(part, memory, T, lengths_B, train, counts_BxG), part
             x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
             gathered.append(from_layers)
         return self._finish(x_BxTxD, train), gathered
@@ -175,7 +194,7 @@ class TransformerXL(nn.Module):
 
         Args:
           memory: of states.
-          segment_length: T of all segments to come; none may have another.
+          segment_length: T of all segments to come, or of as many as are read at once; none may have another.
         """
         if _is_cached(memory):
             raise ValueError('the memory is cached already')
@@ -195,6 +214,17 @@ class TransformerXL(nn.Module):
                 ]
                 cached.append(each.replace(levels=tuple(levels), positions=jax.tree.map(of_layer, positions)))
         return join(cached)
+
+    def segments_at_once(self, segment_length: int) -> int:
+        """As many as make matrices of about 160 rows: a CPU's products gain up to there, and memory moves less often."""
+        return max(1, 1 << (_ROWS // segment_length).bit_length() - 1)
+
+    def _check_reads_at_once(self, memories: Sequence[fifo.Memory]) -> None:
+        # With states in memory, gradients would go where segments are to be cut off from each other.
+        if not _is_cached(memories) or self.segments_at_once(1) == 1:
+            raise ValueError('several segments at once take a cached memory of Transformer-XL')
+        if self.is_mutable_collection('intermediates'):
+            raise ValueError('what is sown is of one segment: it cannot be read with others at once')
 
     def apart(self, params: Any) -> Any:
         """See `LanguageModel.apart`."""
@@ -326,13 +356,24 @@ class TransformerXL(nn.Module):
             return tables
         return jax.tree.map(lambda table: self.dropout(table, deterministic=not train), tables)
 
-    def _shared(self, part: Any, memory: fifo.Memory, segment_length: int, lengths_B: jax.Array, train: bool) -> Shared:
+    def _shared(
+        self,
+        part: Any,
+        memory: fifo.Memory,
+        segment_length: int,
+        lengths_B: jax.Array,
+        train: bool,
+        counts_BxG: jax.Array | None,
+    ) -> Shared:
         """What a segment sees in one stack."""
         places = jnp.arange(segment_length)
+        mask_BxTxN = self._mask(memory, segment_length, places)
+        if counts_BxG is not None:
+            mask_BxTxN = self._mask_at_once(memory, _places(segment_length, counts_BxG), counts_BxG)
         return Shared(
             tables=self._tables(part, segment_length, train),
             biases=self.biases if self._shares_biases else None,
-            view=View(mask_BxTxN=self._mask(memory, segment_length, places), ages_at=places),
+            view=View(mask_BxTxN=mask_BxTxN, ages_at=places),
             full_KxB=jnp.cumprod(jnp.stack([level.count_B == level.length for level in memory.levels]), axis=0) > 0,
             segments_B=memory.segments_B,
             lengths_B=lengths_B,
@@ -348,6 +389,23 @@ class TransformerXL(nn.Module):
         valid_BxP = jnp.concatenate([level.valid_BxM() for level in memory.levels[::-1]], axis=1)
         valid_BxN = jnp.pad(valid_BxP, ((0, 0), (0, segment_length)), constant_values=True)
         return visible_QxN & valid_BxN[:, None]
+
+    def _mask_at_once(self, memory: fifo.Memory, places_Q: jax.Array, counts_BxG: jax.Array) -> jax.Array:
+        """The same for all tokens of G segments, at places Q of their own ones: each finds the ones before as slots."""
+        (level,), Q = memory.levels, len(places_Q)
+        distance_QxN = level.length + jnp.arange(Q)[:, None] - jnp.arange(level.length + Q)
+        visible_QxN = distance_QxN >= 0
+        if self.config.same_length:
+            visible_QxN &= distance_QxN < level.length
+        counts_BxQ = jnp.repeat(counts_BxG, Q // counts_BxG.shape[1], axis=1)
+        # So far before its segment's first token a key lies, if it does.
+        before_QxN = distance_QxN - places_Q[:, None]
+        return visible_QxN & (before_QxN <= counts_BxQ[..., None])
+
+
+def _places(segment_length: int, counts_BxG: jax.Array | None) -> jax.Array:
+    """The tokens' places in their segments, of which so many tokens are one or G."""
+    return jnp.arange(segment_length) % (segment_length if counts_BxG is None else segment_length // counts_BxG.shape[1])
 
 
 def _is_cached(memory: Memory | Sequence[fifo.Memory]) -> bool:
