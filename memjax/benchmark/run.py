@@ -77,7 +77,7 @@ def bench(
                 result['missing'] |= {name: reason for name in its_works if result['ratios'][name] is None}
         if not result['rows']:
             raise BenchmarkError(f'no other implementation runs: {next(iter(result["missing"].values()))}')
-        result['growth'] = _growth(ours, commands.get(TRANSFO_XL), quick, threads)
+        result['growth'] = _growth(ours, commands.get(TRANSFO_XL), quick, threads, repeats)
     print('\n'.join(table(result)))
     if result['growth']['slope_ratio'] is not None:
         print(f"slope in memory length, of TransfoXL's  {result['growth']['slope_ratio']:.3f}")
@@ -106,14 +106,16 @@ def _compare(
             _print_rows(rows)
 
 
-def _growth(ours: Worker, command: list[str] | None, quick: bool, threads: int) -> dict[str, Any]:
+def _growth(ours: Worker, command: list[str] | None, quick: bool, threads: int, repeats: int) -> dict[str, Any]:
     """Growth of ours, and in memory length of TransfoXL's too if it has a command and does not fail."""
 
     def measure(others: Sequence[Worker]) -> dict[str, Any]:
         return growth_of(
-            (series, worker.name, work, alternate(work, (worker,), 1 if quick else 3)[worker.name])
+            (series, system, work, timings)
             for series, work in growth_works(quick)
-            for worker in (ours, *(others if series == 'memory_length' else ()))
+            for system, timings in alternate(
+                work, (ours, *(others if series == 'memory_length' else ())), repeats
+            ).items()
         )
 
     if command is not None:
