@@ -18,7 +18,7 @@ import numpy as np
 
 from memjax.benchmark.work import Work
 from memjax.config import base_config
-from memjax.evaluation.likelihood import SEGMENTS_A_CALL, jit_together
+from memjax.evaluation.likelihood import SEGMENTS_A_CALL, jit_together, segments_at_once
 from memjax.generation import decoder
 from memjax.generation.devices import provide, spread
 from memjax.generation.drawing import Drawing, row_keys
@@ -62,7 +62,7 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
         lengths_B=np.full(shape[:2], work.segment_length, np.int32),
     )
 
-    at_once = model.segments_at_once(work.segment_length)
+    at_once = segments_at_once(model, work.segment_length)
 
     @functools.partial(jit_together, at_once=at_once)
     def read(params, segment, memory):

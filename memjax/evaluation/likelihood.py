@@ -16,7 +16,7 @@ from ml_collections import config_dict
 from memjax.config import evaluation_config
 from memjax.data.store import TokenSplit
 from memjax.data.streams import EvaluationSegment, EvaluationStream, WindowStream
-from memjax.models.contract import Segment, joined, parted
+from memjax.models.contract import LanguageModel, Segment, joined, parted
 from memjax.models.factory import build_model
 
 # How many calls may be dispatched before the oldest one's losses are fetched.
@@ -82,7 +82,7 @@ class Scorer:
             return (output.nll_BxT, is_likeliest_BxT), memory
 
         out = None if whole is None else ((whole, whole if likeliest else None), None)
-        self._at_once = self._model.segments_at_once(self._config.data.segment_length)
+        self._at_once = segments_at_once(self._model, self._config.data.segment_length)
         self._read = jit_together(read, self._at_once, out_shardings=out)
         # Made by a program, so that on a mesh of several processes each has its part.
         # Parameters do not change, so that memory is projected once.
@@ -185,6 +185,11 @@ def read_all(
         if len(pending) > _IN_FLIGHT:
             yield pending.pop(0)
     yield from pending
+
+
+def segments_at_once(model: LanguageModel, segment_length: int) -> int:
+    """How many of a call's segments are read as one: see `LanguageModel.segments_at_once`."""
+    return min(model.segments_at_once(segment_length), SEGMENTS_A_CALL)
 
 
 def jit_together(

@@ -129,6 +129,7 @@ class CompressiveTransformer(TransformerXL):
     """The core: Transformer-XL with further, compressed levels of memory."""
 
     block: type[TransformerXLBlock] = CompressiveBlock
+    reads_several = False
 
     @property
     def parts(self) -> tuple[Any, ...]:
@@ -142,11 +143,6 @@ class CompressiveTransformer(TransformerXL):
         """n_m, n_cm, and what is compressed further, in slots."""
         config = self.config
         return (config.memory_length, config.compressed_memory_length, *config.higher_memory_lengths)
-
-    def segments_at_once(self, segment_length: int) -> int:
-        """One: the next finds what was compressed since."""
-        del segment_length
-        return 1
 
     def span_of(self, part: Any) -> int:
         """n_0 + c_1 n_1 + c_1 c_2 n_2 + .. (section 3.3 for one compressed level)."""

@@ -8,7 +8,8 @@
     core.extend(x_BxD, past, tail) -> y_BxD, tail
     core.close(OpenSegment) -> OpenSegment, once tail.is_full: memory has moved
     core.map_rows(function(axis, *arrays), *memories) -> Memory
-    core.segments_at_once(segment_length) -> how many segments with a cached memory are best read as one, see `joined`
+    core.reads_several: whether segments can be `joined`; then
+    core.segments_at_once(segment_length) -> how many, with a cached memory, are best
     LanguageModel(embed, core, head)(segment, memory, train) -> Output, Memory
 
 Memory is explicit: what comes out of one segment goes into the next, in training, evaluation, sampling and checkpoints
@@ -76,7 +77,7 @@ def joined(segments_S: Segment, count: int) -> Segment:
 
 
 def parted(result: jax.Array, count: int) -> jax.Array:
-    """A result for each token of segments that were `joined`, S / G x B x G T or more, by segment: S x B x T or more."""
+    """Results by token of `joined` segments, S / G x B x G T or more, for each segment: S x B x T or more."""
     if count == 1:
         return result
     S, B, T = result.shape[0] * count, result.shape[1], result.shape[2] // count
@@ -114,6 +115,8 @@ class LanguageModel(nn.Module):
         Returns:
           The output and the memory for the next segment.
         """
+        if segment.start_B.ndim > 1 and not self.core.reads_several:
+            raise ValueError(f'{type(self.core).__name__} reads one segment after the other, not several at once')
         x_BxTxD = self.embed(segment.inputs_BxT, train)
         y_BxTxD, memory, aux, stats = self.core(x_BxTxD, segment.start_B, memory, segment.lengths_B, train)
         if return_logits:
@@ -134,7 +137,7 @@ class LanguageModel(nn.Module):
 
     def segments_at_once(self, segment_length: int) -> int:
         """How many segments of that length, a power of two, are best read as one with a cached memory: see `joined`."""
-        return self.core.segments_at_once(segment_length)
+        return self.core.segments_at_once(segment_length) if self.core.reads_several else 1
 
     def apart(self, params: Any) -> Any:
         """Parameters with each layer's by themselves, for whoever reads many segments or tokens with a cached memory.

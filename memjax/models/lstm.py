@@ -42,6 +42,7 @@ class LSTM(nn.Module):
     """
 
     config: Any
+    reads_several = False
 
     def setup(self):
         dtype = jnp.dtype(self.config.dtype)
@@ -84,11 +85,6 @@ class LSTM(nn.Module):
         """The memory as it is: there is nothing to project."""
         del segment_length
         return memory
-
-    def segments_at_once(self, segment_length: int) -> int:
-        """One: each needs the state that the one before leaves."""
-        del segment_length
-        return 1
 
     def apart(self, params: Any) -> Any:
         """The parameters as they are: each layer's are by themselves."""

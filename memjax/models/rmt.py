@@ -15,9 +15,10 @@ from flax import linen as nn
 from flax import struct
 
 from memjax.memory import fifo
+from memjax.memory.parts import Memory, join, split
 from memjax.models.contract import RECURRENT_WARMUP
 from memjax.models.replay import Replay
-from memjax.models.transformer_xl import Memory, TransformerXL, join, split
+from memjax.models.transformer_xl import TransformerXL
 
 
 @struct.dataclass
@@ -31,6 +32,8 @@ class RecurrentMemory:
 
 class RecurrentMemoryTransformer(Replay, TransformerXL):
     """The core: Transformer-XL whose segments have memory tokens at both ends."""
+
+    reads_several = False
 
     def setup(self):
         super().setup()
@@ -71,11 +74,6 @@ class RecurrentMemoryTransformer(Replay, TransformerXL):
     def cache(self, memory: RecurrentMemory, segment_length: int) -> RecurrentMemory:
         """See `TransformerXL.cache`; a segment has memory tokens at both ends."""
         return memory.replace(cached=super().cache(memory.cached, segment_length + 2 * self.config.num_memory_tokens))
-
-    def segments_at_once(self, segment_length: int) -> int:
-        """One: each reads what the one before has written."""
-        del segment_length
-        return 1
 
     def __call__(
         self, x_BxTxD: jax.Array, start_B: jax.Array, memory: RecurrentMemory, lengths_B: jax.Array, train: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,17 +12,16 @@ from flax import linen as nn
 from flax import struct
 
 from memjax.memory import fifo
+from memjax.memory.parts import Memory, is_cached, join, split
 from memjax.models.block import LayerMemory, LayerTail, Norm, Shared, TransformerXLBlock, make_biases
 from memjax.models.layer import Layer, cut_apart, is_apart, layers_of, stacked, unstacked
+from memjax.models.masks import mask, mask_at_once
 from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
 
-# One, or one for each stack of layers; one for each layer where slots are projected.
-Memory = fifo.Memory | tuple[fifo.Memory, ...]
-
-
-_ROWS = 160  # see `TransformerXL.segments_at_once`
+# A CPU's products gain up to about so many; see `TransformerXL.segments_at_once`.
+_ROWS = 160
 
 
 @struct.dataclass
@@ -60,6 +59,8 @@ class TransformerXL(nn.Module):
 
     config: Any
     block: type[TransformerXLBlock] = TransformerXLBlock
+    # Whether all that a segment leaves for the next are slots of level 0, so that several can be read at once.
+    reads_several = True
 
     def setup(self):
         config = self.config
@@ -176,10 +177,11 @@ class TransformerXL(nn.Module):
 
         `counts_BxG` are the slots that each of G segments finds, read at once; None: of the one segment, as memory has.
         """
-        if train and _is_cached(memories):
+        if train and is_cached(tuple(memories)):
             raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
         T, gathered, shared_by = x_BxTxD.shape[1], [], None
-        x_BxTxD = self._placed(x_BxTxD, _places(T, counts_BxG), train)
+        segment_length = T if counts_BxG is None else T // counts_BxG.shape[1]
+        x_BxTxD = self._placed(x_BxTxD, jnp.arange(T) % segment_length, train)
         for stack, part, memory, by_layer in self._stacks(memories):
             if shared_by is not part:
                 shared, shared_by = self._shared(part, memory, T, lengths_B, train, counts_BxG), part
@@ -196,7 +198,7 @@ class TransformerXL(nn.Module):
           memory: of states.
           segment_length: T of all segments to come, or of as many as are read at once; none may have another.
         """
-        if _is_cached(memory):
+        if is_cached(memory):
             raise ValueError('the memory is cached already')
         cached = []
         for stack, part, each, by_layer in self._stacks(split(memory)):
@@ -216,13 +218,17 @@ class TransformerXL(nn.Module):
         return join(cached)
 
     def segments_at_once(self, segment_length: int) -> int:
-        """As many as make matrices of about 160 rows: a CPU's products gain up to there, and memory moves less often."""
-        return max(1, 1 << (_ROWS // segment_length).bit_length() - 1)
+        """As many as make products of up to 160 rows, and memory moves once for all of them.
+
+        Each token's products take in what only the others of these segments see: at most half of what memory holds.
+        """
+        most = min(_ROWS // segment_length, 1 + self.config.memory_length // 2 // segment_length)
+        return 1 << (max(most, 1).bit_length() - 1)
 
     def _check_reads_at_once(self, memories: Sequence[fifo.Memory]) -> None:
         # With states in memory, gradients would go where segments are to be cut off from each other.
-        if not _is_cached(memories) or self.segments_at_once(1) == 1:
-            raise ValueError('several segments at once take a cached memory of Transformer-XL')
+        if not is_cached(tuple(memories)):
+            raise ValueError('several segments at once take a cached memory')
         if self.is_mutable_collection('intermediates'):
             raise ValueError('what is sown is of one segment: it cannot be read with others at once')
 
@@ -257,8 +263,8 @@ class TransformerXL(nn.Module):
         layers = []
         for stack, part in self._sections():
             # Layers of a part are equally full.
-            memory, *_ = itertools.islice(memories, part.num_layers if _is_cached(past.memory) else 1)
-            mask_BxN = self._mask(memory, tail.segment_length, tail.length[None])[:, 0]
+            memory, *_ = itertools.islice(memories, part.num_layers if is_cached(past.memory) else 1)
+            mask_BxN = mask(memory, tail.segment_length, tail.length[None], self.config.same_length)[:, 0]
             view = OneView(mask_BxN=mask_BxN, place=tail.length)
             # Not scanned over: a scan would copy each layer's part of memory for every token.
             for params in layers_of(stack.variables['params'], part.num_layers):
@@ -303,7 +309,7 @@ class TransformerXL(nn.Module):
         first, rest = 0, iter(memories)
         for stack, part in self._sections():
             alone = [stack]
-            if _is_cached(memories):
+            if is_cached(tuple(memories)):
                 block = self.block(part, parent=None)
                 alone = [Layer(block, each, self) for each in layers_of(stack.variables['params'], part.num_layers)]
             elif is_apart(stack.variables.get('params', {})):
@@ -366,10 +372,11 @@ class TransformerXL(nn.Module):
         counts_BxG: jax.Array | None,
     ) -> Shared:
         """What a segment sees in one stack."""
-        places = jnp.arange(segment_length)
-        mask_BxTxN = self._mask(memory, segment_length, places)
-        if counts_BxG is not None:
-            mask_BxTxN = self._mask_at_once(memory, _places(segment_length, counts_BxG), counts_BxG)
+        places, same_length = jnp.arange(segment_length), self.config.same_length
+        if counts_BxG is None:
+            mask_BxTxN = mask(memory, segment_length, places, same_length)
+        else:
+            mask_BxTxN = mask_at_once(memory, counts_BxG, segment_length // counts_BxG.shape[1], same_length)
         return Shared(
             tables=self._tables(part, segment_length, train),
             biases=self.biases if self._shares_biases else None,
@@ -378,47 +385,3 @@ class TransformerXL(nn.Module):
             segments_B=memory.segments_B,
             lengths_B=lengths_B,
         )
-
-    def _mask(self, memory: fifo.Memory, segment_length: int, places_Q: jax.Array) -> jax.Array:
-        """Which of memory's slots and the segment's tokens the tokens at some places may see, B x Q x N."""
-        past = sum(level.length for level in memory.levels)
-        distance_QxN = past + places_Q[:, None] - jnp.arange(past + segment_length)
-        visible_QxN = distance_QxN >= 0
-        if self.config.same_length:
-            visible_QxN &= distance_QxN < past
-        valid_BxP = jnp.concatenate([level.valid_BxM() for level in memory.levels[::-1]], axis=1)
-        valid_BxN = jnp.pad(valid_BxP, ((0, 0), (0, segment_length)), constant_values=True)
-        return visible_QxN & valid_BxN[:, None]
-
-    def _mask_at_once(self, memory: fifo.Memory, places_Q: jax.Array, counts_BxG: jax.Array) -> jax.Array:
-        """The same for all tokens of G segments, at places Q of their own ones: each finds the ones before as slots."""
-        (level,), Q = memory.levels, len(places_Q)
-        distance_QxN = level.length + jnp.arange(Q)[:, None] - jnp.arange(level.length + Q)
-        visible_QxN = distance_QxN >= 0
-        if self.config.same_length:
-            visible_QxN &= distance_QxN < level.length
-        counts_BxQ = jnp.repeat(counts_BxG, Q // counts_BxG.shape[1], axis=1)
-        # So far before its segment's first token a key lies, if it does.
-        before_QxN = distance_QxN - places_Q[:, None]
-        return visible_QxN & (before_QxN <= counts_BxQ[..., None])
-
-
-def _places(segment_length: int, counts_BxG: jax.Array | None) -> jax.Array:
-    """The tokens' places in their segments, of which so many tokens are one or G."""
-    return jnp.arange(segment_length) % (segment_length if counts_BxG is None else segment_length // counts_BxG.shape[1])
-
-
-def _is_cached(memory: Memory | Sequence[fifo.Memory]) -> bool:
-    first = memory if isinstance(memory, fifo.Memory) else memory[0]
-    return isinstance(first.levels[0].slots_LxBxMxD, fifo.Projected)
-
-
-def split(memory: Memory) -> tuple[fifo.Memory, ...]:
-    """The memories of all stacks."""
-    return memory if isinstance(memory, tuple) else (memory,)
-
-
-def join(memories: Iterable[fifo.Memory]) -> Memory:
-    """What `split` takes apart."""
-    memories = tuple(memories)
-    return memories[0] if len(memories) == 1 else memories

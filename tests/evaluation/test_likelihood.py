@@ -8,8 +8,10 @@ import pytest
 
 from memjax.data.prepare import open_corpus
 from memjax.data.streams import EvaluationSegment
+from memjax.evaluation import likelihood
 from memjax.evaluation.likelihood import SEGMENTS_A_CALL, Scorer, jit_together, read_together
 from memjax.memory.fifo import Projected
+from memjax.models.contract import joined
 from memjax.models.factory import build_model, init_params
 from memjax.models.layer import is_apart
 from memjax.models.segments import segments
@@ -57,6 +59,26 @@ def test_rows_warmed_up_over_the_whole_reach_equal_one_row(tiny_config, split, p
     np.testing.assert_allclose(per_token(4, reach), one, rtol=0, atol=1e-5)
     # The comparison can fail: without warm-up the rows do differ.
     assert np.abs(per_token(4, 0) - one).max() > 1e-3
+
+
+def test_several_short_segments_are_read_at_once_with_the_same_result(tiny_config, split, params, monkeypatch):
+    tiny_config.model.update(name='transformer_xl', memory_length=18, compressed_memory_length=0)
+    tiny_config.eval.update({'batch_size': 3, 'segment_length': 4})
+    weights, counts = params(tiny_config), []
+
+    def per_token():
+        return Scorer(tiny_config).score(weights, split, keep_tokens=True).per_token
+
+    def counted(segments, count):
+        counts.append(count)
+        return joined(segments, count)
+
+    monkeypatch.setattr(likelihood, 'joined', counted)
+    at_once = per_token()
+    assert counts == [2]
+    monkeypatch.setattr(likelihood, 'segments_at_once', lambda model, segment_length: 1)
+    np.testing.assert_allclose(at_once, per_token(), rtol=0, atol=1e-5)
+    assert counts == [2, 1]
 
 
 def test_windows_score_each_target_with_the_tokens_right_before_it(tiny_config, split, params):
