@@ -80,7 +80,7 @@ def _evaluation(work: Work) -> Callable[[int], Any]:
         nonlocal memory
         if count % SEGMENTS_A_CALL:
             raise ValueError(
-                f'{count} segments are not a multiple of {SEGMENTS_A_CALL}, which evaluation reads at once'
+                f'{count} segments are not a multiple of {SEGMENTS_A_CALL}, which evaluation reads in a call'
             )
         for _ in range(count // SEGMENTS_A_CALL):
             losses, memory = read(params, segments, memory)

@@ -33,7 +33,7 @@ class Work:
       segment_length: tokens that are read at once; for `decode`, after how many tokens memory moves, where it does so
         by segments.
       memory_length: n_m, in slots.
-      count: how many segments, or tokens, of each row are timed; of segments a multiple of what a system reads at once.
+      count: how many segments, or tokens, of each row are timed; of segments a multiple of those in a system's call.
       num_layers: L.
       model_dim: D.
       num_heads: H.

@@ -83,6 +83,8 @@ class Scorer:
 
         out = None if whole is None else ((whole, whole if likeliest else None), None)
         self._at_once = segments_at_once(self._model, self._config.data.segment_length)
+        if self._config.eval.window_stride is not None:
+            self._at_once = 1  # each window is a document: none would see another
         self._read = jit_together(read, self._at_once, out_shardings=out)
         # Made by a program, so that on a mesh of several processes each has its part.
         # Parameters do not change, so that memory is projected once.

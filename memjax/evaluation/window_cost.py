@@ -63,7 +63,7 @@ def analyze_window(
     if min(repeats, calls) < 1 or not attention_lengths:
         raise ConfigError('there is nothing to time: repeats, calls and lengths must be at least 1')
     if calls % SEGMENTS_A_CALL:
-        raise ConfigError(f'calls={calls} must be a multiple of {SEGMENTS_A_CALL}, which evaluation reads at once')
+        raise ConfigError(f'calls={calls} must be a multiple of {SEGMENTS_A_CALL}, which evaluation reads in a call')
     ways = {length: _ways(config, length) for length in attention_lengths}
     run, corpus = open_run(workdir, data_dir, config, step)
     used, text = evaluation_config(config), _longest_document(corpus.splits[split])

@@ -105,8 +105,8 @@ def forget_within(memory: Memory, start_BxG: jax.Array, segment_length: int) -> 
       segment_length: T.
 
     Returns:
-      The memory whose counts are right once all G segments are pushed as one, and the valid slots that each finds,
-      B x G.
+      The memory to push all G segments to as one, which makes its counts right: until then they may be negative. And
+      how many valid slots each segment finds, those of the segments before it included, B x G.
     """
     G = start_BxG.shape[1]
     counts = []
@@ -117,7 +117,7 @@ def forget_within(memory: Memory, start_BxG: jax.Array, segment_length: int) -> 
         moved_B = jnp.minimum(level.count_B + segment_length, level.length)
         memory = memory.replace(levels=(level.replace(count_B=moved_B),), segments_B=memory.segments_B + 1)
     (level,) = memory.levels
-    # Below zero where a document begins within; a push adds what it moves, and one segment.
+    # A push adds what it moves, and one segment.
     memory = memory.replace(
         levels=(level.replace(count_B=level.count_B - G * segment_length),), segments_B=memory.segments_B - 1
     )

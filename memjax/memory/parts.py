@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from memjax.memory import fifo
 
@@ -21,6 +21,7 @@ def join(memories: Iterable[fifo.Memory]) -> Memory:
     return memories[0] if len(memories) == 1 else memories
 
 
-def is_cached(memory: Memory) -> bool:
+def is_cached(memory: Memory | Sequence[fifo.Memory]) -> bool:
     """Whether its slots hold projections."""
-    return isinstance(split(memory)[0].levels[0].slots_LxBxMxD, fifo.Projected)
+    first = memory if isinstance(memory, fifo.Memory) else memory[0]
+    return isinstance(first.levels[0].slots_LxBxMxD, fifo.Projected)

@@ -56,11 +56,12 @@ class Output:
 def joined(segments_S: Segment, count: int) -> Segment:
     """Every `count` neighbours of S segments as one, for a model to read at once.
 
-    The results are those of one segment after the other. It takes a cached memory, made for `count` T tokens.
+    The results are those of one segment after the other. The model's core must be one that `reads_several`, and its
+    memory cached for segments of `count` T tokens.
 
     Args:
       segments_S: S x B each, or S x B x T.
-      count: G, divides S; 1: nothing is changed.
+      count: G, must divide S; 1: nothing is changed.
 
     Returns:
       S / G of them: tokens B x G T, starts and lengths B x G.
@@ -104,7 +105,7 @@ class LanguageModel(nn.Module):
     def __call__(
         self, segment: Segment, memory: Any, train: bool = False, return_logits: bool = False
     ) -> tuple[Output, Any]:
-        """Reads one segment.
+        """Reads one segment, or several that are `joined`.
 
         Args:
           segment: inputs and targets.
@@ -114,6 +115,9 @@ class LanguageModel(nn.Module):
 
         Returns:
           The output and the memory for the next segment.
+
+        Raises:
+          ValueError: the core reads no joined segments, or the memory is not for such a segment, or not for training.
         """
         if segment.start_B.ndim > 1 and not self.core.reads_several:
             raise ValueError(f'{type(self.core).__name__} reads one segment after the other, not several at once')
@@ -131,7 +135,8 @@ class LanguageModel(nn.Module):
         """The memory with everything that depends on it and the parameters alone, for segments of that length.
 
         While parameters do not change, what reads it gives the same results as the memory itself and does less. It is
-        for no other segment length, and not for training.
+        for no other segment length, and not for training. For segments that are `joined`, the length is that of all
+        that are read as one.
         """
         return self.core.cache(memory, segment_length)
 

@@ -27,24 +27,24 @@ def mask(memory: fifo.Memory, segment_length: int, places_Q: jax.Array, same_len
     return _up_to(distance_QxN, past, same_length) & valid_BxN[:, None]
 
 
-def mask_at_once(memory: fifo.Memory, counts_BxG: jax.Array, segment_length: int, same_length: bool) -> jax.Array:
-    """The same for all tokens of G segments, each of which finds those before it as slots.
+def mask_at_once(memory_length: int, counts_BxG: jax.Array, segment_length: int, same_length: bool) -> jax.Array:
+    """Which of memory's slots and the tokens of G segments each of these tokens may see.
 
     Args:
-      memory: as the first of them finds it, of one level.
-      counts_BxG: valid slots that each finds.
+      memory_length: M, slots of its only level.
+      counts_BxG: valid slots that each segment finds, the tokens of the segments before it included.
       segment_length: T, of each.
-      same_length: as above.
+      same_length: whether every token sees as many keys as memory has slots.
 
     Returns:
-      B x G T x N.
+      B x G T x M + G T.
     """
-    (level,), places_Q = memory.levels, jnp.arange(counts_BxG.shape[1] * segment_length)
-    distance_QxN = level.length + places_Q[:, None] - jnp.arange(level.length + len(places_Q))
+    places_Q = jnp.arange(counts_BxG.shape[1] * segment_length)
+    distance_QxN = memory_length + places_Q[:, None] - jnp.arange(memory_length + len(places_Q))
     # So far before the first token of its segment a key lies, if it does.
     before_QxN = distance_QxN - (places_Q % segment_length)[:, None]
     counts_BxQ = jnp.repeat(counts_BxG, segment_length, axis=1)
-    return _up_to(distance_QxN, level.length, same_length) & (before_QxN <= counts_BxQ[..., None])
+    return _up_to(distance_QxN, memory_length, same_length) & (before_QxN <= counts_BxQ[..., None])
 
 
 def _up_to(distance_QxN: jax.Array, past: int, same_length: bool) -> jax.Array:

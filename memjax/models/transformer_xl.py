@@ -20,8 +20,8 @@ from memjax.models.open_segment import OpenSegment
 from memjax.nn import positions
 from memjax.nn.attention import OneView, PastSlots, PositionTables, View, position_tables
 
-# A CPU's products gain up to about so many; see `TransformerXL.segments_at_once`.
-_ROWS = 160
+# Tokens of a row that are read at once, at most: up to about there a CPU's products gain by it.
+_TOKENS = 160
 
 
 @struct.dataclass
@@ -138,15 +138,19 @@ class TransformerXL(nn.Module):
         Args:
           x_BxTxD: embedded tokens.
           start_B: rows that begin a document; their memory is emptied first. B x G: x is G segments, read at once as if
-            one after the other (see `contract.joined`).
+            one after the other (see `contract.joined`), and `memory` is cached.
           memory: what the segment before left; in training not one that `cache` made.
-          lengths_B: real tokens a row.
+          lengths_B: real tokens a row; or B x G.
           train: whether dropout acts and auxiliary losses are computed; they are computed too, unless the memory is
             cached, where the collection `intermediates` is asked for.
 
         Returns:
           States B x T x D, the memory for the next segment, auxiliary losses (means over layers) and stats (the same
           by layer, L).
+
+        Raises:
+          ValueError: the memory does not suit: a cached one in training or for another length, one of states with
+            several segments at once.
         """
         counts_BxG, memories = None, split(memory)
         if start_B.ndim == 1:
@@ -175,9 +179,9 @@ class TransformerXL(nn.Module):
     ) -> tuple[jax.Array, list[tuple]]:
         """The last layer's states, and of each stack its layers' inputs, candidates and auxiliary losses.
 
-        `counts_BxG` are the slots that each of G segments finds, read at once; None: of the one segment, as memory has.
+        x is one segment, or, with `counts_BxG`, G of them and how many valid slots each finds (see `forget_within`).
         """
-        if train and is_cached(tuple(memories)):
+        if train and is_cached(memories):
             raise ValueError('a cached memory holds what these parameters made of it: it is not for training')
         T, gathered, shared_by = x_BxTxD.shape[1], [], None
         segment_length = T if counts_BxG is None else T // counts_BxG.shape[1]
@@ -185,6 +189,7 @@ class TransformerXL(nn.Module):
         for stack, part, memory, by_layer in self._stacks(memories):
             if shared_by is not part:
                 shared, shared_by = self._shared(part, memory, T, lengths_B, train, counts_BxG), part
+                _check_positions(memory, shared.tables)
             x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
             gathered.append(from_layers)
         return self._finish(x_BxTxD, train), gathered
@@ -218,16 +223,17 @@ class TransformerXL(nn.Module):
         return join(cached)
 
     def segments_at_once(self, segment_length: int) -> int:
-        """As many as make products of up to 160 rows, and memory moves once for all of them.
+        """A power of two, so that it divides a call's segments: as many as have 160 tokens together.
 
-        Each token's products take in what only the others of these segments see: at most half of what memory holds.
+        Products are then large enough for a CPU, and memory moves once for all. But a token's products also cover keys
+        that only other tokens of the group may see: these are held to half of memory.
         """
-        most = min(_ROWS // segment_length, 1 + self.config.memory_length // 2 // segment_length)
+        most = min(_TOKENS // segment_length, 1 + self.config.memory_length // 2 // segment_length)
         return 1 << (max(most, 1).bit_length() - 1)
 
     def _check_reads_at_once(self, memories: Sequence[fifo.Memory]) -> None:
         # With states in memory, gradients would go where segments are to be cut off from each other.
-        if not is_cached(tuple(memories)):
+        if not is_cached(memories):
             raise ValueError('several segments at once take a cached memory')
         if self.is_mutable_collection('intermediates'):
             raise ValueError('what is sown is of one segment: it cannot be read with others at once')
@@ -309,7 +315,7 @@ class TransformerXL(nn.Module):
         first, rest = 0, iter(memories)
         for stack, part in self._sections():
             alone = [stack]
-            if is_cached(tuple(memories)):
+            if is_cached(memories):
                 block = self.block(part, parent=None)
                 alone = [Layer(block, each, self) for each in layers_of(stack.variables['params'], part.num_layers)]
             elif is_apart(stack.variables.get('params', {})):
@@ -372,11 +378,12 @@ class TransformerXL(nn.Module):
         counts_BxG: jax.Array | None,
     ) -> Shared:
         """What a segment sees in one stack."""
-        places, same_length = jnp.arange(segment_length), self.config.same_length
+        places, same = jnp.arange(segment_length), self.config.same_length
         if counts_BxG is None:
-            mask_BxTxN = mask(memory, segment_length, places, same_length)
+            mask_BxTxN = mask(memory, segment_length, places, same)
         else:
-            mask_BxTxN = mask_at_once(memory, counts_BxG, segment_length // counts_BxG.shape[1], same_length)
+            each_length = segment_length // counts_BxG.shape[1]
+            mask_BxTxN = mask_at_once(memory.levels[0].length, counts_BxG, each_length, same)
         return Shared(
             tables=self._tables(part, segment_length, train),
             biases=self.biases if self._shares_biases else None,
@@ -385,3 +392,10 @@ class TransformerXL(nn.Module):
             segments_B=memory.segments_B,
             lengths_B=lengths_B,
         )
+
+
+def _check_positions(memory: fifo.Memory, tables: PositionTables) -> None:
+    projected = None if memory.positions is None else memory.positions.near
+    if projected is not None and projected.shape[2] != len(tables.near):
+        have, need = projected.shape[2], len(tables.near)
+        raise ValueError(f'the memory was cached for segments of another length: for {have} distances, not {need}')

@@ -26,7 +26,7 @@ def environments(tmp_path):
 def run_with(tmp_path, environments, monkeypatch):
     """Runs bench with comparisons, the growth's peer, and the program that stands for ours."""
 
-    def run(comparisons, growth_with, ours=None):
+    def run(comparisons, growth_with, ours=None, repeats=1):
         class Stand(Worker):
             def __init__(self, name, command, threads):
                 if name == 'memjax':
@@ -38,7 +38,7 @@ def run_with(tmp_path, environments, monkeypatch):
         monkeypatch.setattr(module, 'comparisons', lambda quick: comparisons)
         monkeypatch.setattr(module, 'table', lambda result: [f'{name} {ratio}' for name, ratio in ratios(result)])
         monkeypatch.setattr(module, 'TRANSFO_XL', growth_with)
-        return bench(tmp_path / 'results' / 'bench.json', environments, install=False, threads=1, repeats=1)
+        return bench(tmp_path / 'results' / 'bench.json', environments, install=False, threads=1, repeats=repeats)
 
     def ratios(result):
         return result['ratios'].items()
@@ -65,6 +65,15 @@ def test_every_system_is_compared_with_ours(tmp_path, environments, run_with, ca
     assert {point['series'] for point in result['growth']['points'] if point['system'] == 'slow'} == {'memory_length'}
     assert out.with_name('bench_growth.png').read_bytes().startswith(b'\x89PNG')
     assert capsys.readouterr().out.splitlines()[-4:-1] == ['a 4.0', 'b 6.0', 'c None']
+
+
+def test_growth_is_timed_in_turns_too(tmp_path, environments, run_with, monkeypatch):
+    slow = made_up.installed(tmp_path, environments, 'slow', slower=4)
+    timed, time = [], Worker.time
+    monkeypatch.setattr(Worker, 'time', lambda self, work: timed.append((self.name, work)) or time(self, work))
+    run_with({'a': Comparison(slow, WORK)}, slow, repeats=2)
+    # Once before it counts, then as often as asked for.
+    assert [name for name, work in timed if work.memory_length == 3840] == ['memjax', 'slow'] * 3
 
 
 def test_one_that_is_not_there_and_one_that_dies_leave_the_others(tmp_path, environments, run_with, capsys):

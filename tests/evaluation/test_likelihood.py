@@ -81,6 +81,18 @@ def test_several_short_segments_are_read_at_once_with_the_same_result(tiny_confi
     assert counts == [2, 1]
 
 
+@pytest.mark.parametrize(('eval_section', 'count'), [({}, SEGMENTS_A_CALL), ({'window_stride': 1}, 1)])
+def test_no_more_are_read_at_once_than_a_call_has_and_of_windows_each_by_itself(
+    tiny_config, split, params, monkeypatch, eval_section, count
+):
+    tiny_config.model.update(name='transformer_xl', memory_length=32, compressed_memory_length=0)
+    tiny_config.eval.update({'batch_size': 64, 'segment_length': 1, 'warmup': 0} | eval_section)
+    counts = []
+    monkeypatch.setattr(likelihood, 'joined', lambda segments, count: counts.append(count) or joined(segments, count))
+    score = Scorer(tiny_config).score(params(tiny_config), split, max_segments=SEGMENTS_A_CALL)
+    assert counts == [count] and score.scored > 0
+
+
 def test_windows_score_each_target_with_the_tokens_right_before_it(tiny_config, split, params):
     tiny_config.model.update(name='transformer_xl', memory_length=0, compressed_memory_length=0)
     tiny_config.eval.update({'batch_size': 3, 'window_stride': 1})

@@ -101,6 +101,14 @@ def test_is_refused_with_a_memory_of_states_and_with_what_is_sown():
         built.model.apply({'params': built.params}, group, cached(built, 2 * T), mutable=['intermediates'])
 
 
+@each([TXL[1], ENCODED[1], CT[4]])
+@pytest.mark.parametrize('length', [T // 2, 2 * T])
+def test_a_memory_that_was_cached_for_another_length_is_refused(variant, length):
+    built = tiny(**variant)
+    with pytest.raises(ValueError, match='another length'):
+        built.read_text(cut(text(2, T)), cached(built, length))
+
+
 @pytest.mark.parametrize('count', [1, 2, 3])
 def test_what_is_joined_is_parted_again(count):
     segments = jax.tree.map(lambda *leaves: np.stack(leaves), *cut(text(2, 6 * T), starts=STARTS))
