@@ -189,7 +189,6 @@ class TransformerXL(nn.Module):
         for stack, part, memory, by_layer in self._stacks(memories):
             if shared_by is not part:
                 shared, shared_by = self._shared(part, memory, T, lengths_B, train, counts_BxG), part
-                _check_positions(memory, shared.tables)
             x_BxTxD, from_layers = stack(x_BxTxD, by_layer, shared, train)
             gathered.append(from_layers)
         return self._finish(x_BxTxD, train), gathered
@@ -207,7 +206,7 @@ class TransformerXL(nn.Module):
             raise ValueError('the memory is cached already')
         cached = []
         for stack, part, each, by_layer in self._stacks(split(memory)):
-            _, (slots, positions) = stack.cache(None, by_layer, self._tables(part, segment_length, False))
+            _, (slots, positions) = stack.cache(None, by_layer, self._tables(part, each, segment_length, False))
             for layer in range(part.num_layers):
 
                 def of_layer(array: jax.Array, layer: int = layer) -> jax.Array:
@@ -250,10 +249,13 @@ class TransformerXL(nn.Module):
         Args:
           memory: as the segment should see it (use `memory.fifo.forget` where a document begins).
           segment_length: T, after which memory moves.
+
+        Raises:
+          ValueError: the memory was cached for another length.
         """
         tables, tails = [], []
-        for stack, part, _, by_layer in self._stacks(split(memory)):
-            _, opened = stack.open(None, by_layer, self._tables(part, segment_length, False), segment_length)
+        for stack, part, each, by_layer in self._stacks(split(memory)):
+            _, opened = stack.open(None, by_layer, self._tables(part, each, segment_length, False), segment_length)
             for projected, tail in unstacked(opened, by_layer.num_layers):
                 tables.append({'near': projected.near, 'far': projected.far})
                 tails.append(tail)
@@ -352,7 +354,8 @@ class TransformerXL(nn.Module):
         x = self.final_norm(x) if self.config.norm == 'pre' else x
         return self.dropout(x, deterministic=not train)
 
-    def _tables(self, part: Any, segment_length: int, train: bool) -> PositionTables:
+    def _tables(self, part: Any, memory: fifo.Memory, segment_length: int, train: bool) -> PositionTables:
+        """Encodings of the distances in a segment; of a memory that is cached, they must be what it was cached for."""
         config = self.config
         tables = position_tables(
             config.position_encoding,
@@ -364,6 +367,10 @@ class TransformerXL(nn.Module):
             config.model_dim,
             config.clamp_length,
         )
+        projected = None if memory.positions is None else memory.positions.near
+        if projected is not None and projected.shape[2] != len(tables.near):
+            have, need = projected.shape[2], len(tables.near)
+            raise ValueError(f'the memory was cached for segments of another length: for {have} distances, not {need}')
         if config.position_encoding != 'relative':
             return tables
         return jax.tree.map(lambda table: self.dropout(table, deterministic=not train), tables)
@@ -385,17 +392,10 @@ class TransformerXL(nn.Module):
             each_length = segment_length // counts_BxG.shape[1]
             mask_BxTxN = mask_at_once(memory.levels[0].length, counts_BxG, each_length, same)
         return Shared(
-            tables=self._tables(part, segment_length, train),
+            tables=self._tables(part, memory, segment_length, train),
             biases=self.biases if self._shares_biases else None,
             view=View(mask_BxTxN=mask_BxTxN, ages_at=places),
             full_KxB=jnp.cumprod(jnp.stack([level.count_B == level.length for level in memory.levels]), axis=0) > 0,
             segments_B=memory.segments_B,
             lengths_B=lengths_B,
         )
-
-
-def _check_positions(memory: fifo.Memory, tables: PositionTables) -> None:
-    projected = None if memory.positions is None else memory.positions.near
-    if projected is not None and projected.shape[2] != len(tables.near):
-        have, need = projected.shape[2], len(tables.near)
-        raise ValueError(f'the memory was cached for segments of another length: for {have} distances, not {need}')

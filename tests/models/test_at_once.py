@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from tiny_models import CT, ENCODED, RECURRENT, TXL, T, cut, each, model_of, text, tiny
+from tiny_models import CT, ENCODED, RECURRENT, TXL, VOCAB, T, cut, each, model_of, text, tiny
 
 from memjax.memory.parts import split
 from memjax.models.contract import joined, parted
@@ -19,6 +19,12 @@ OTHER_FIELDS = [
 ]
 
 
+def grouped(segments, count):
+    """Segments that are read one after the other, as groups that are read at once."""
+    groups = joined(jax.tree.map(lambda *leaves: np.stack(leaves), *segments), count)
+    return [jax.tree.map(lambda leaf, at=at: leaf[at], groups) for at in range(len(segments) // count)]
+
+
 def cached(built, length):
     return built.model.apply({'params': built.params}, built.model.init_memory(2), length, method='cache')
 
@@ -29,11 +35,7 @@ def test_equals_one_after_the_other(variant, count):
     built = tiny(**variant)
     segments = cut(text(2, S * T), starts=STARTS)
     expected, memory = built.read_text(segments, cached(built, T))
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *segments)
-    groups = joined(stacked, count)
-    logits, memory_at_once = built.read_text(
-        [jax.tree.map(lambda leaf, at=at: leaf[at], groups) for at in range(S // count)], cached(built, count * T)
-    )
+    logits, memory_at_once = built.read_text(grouped(segments, count), cached(built, count * T))
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
     for one, other in zip(split(memory), split(memory_at_once), strict=True):
         (level,), (level_at_once,) = one.levels, other.levels
@@ -50,12 +52,10 @@ def test_later_tokens_and_other_documents_are_not_seen():
     tokens = text(2, 4 * T)
 
     def logits(tokens):
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *cut(tokens, starts={(0, 2)}))
-        (group,) = [jax.tree.map(lambda leaf: leaf[0], joined(stacked, 4))]
-        return built.read_text([group], cached(built, 4 * T))[0]
+        return built.read_text(grouped(cut(tokens, starts={(0, 2)}), 4), cached(built, 4 * T))[0]
 
     changed = tokens.copy()
-    changed[:, T] = (changed[:, T] + 1) % 11
+    changed[:, T] = (changed[:, T] + 1) % VOCAB
     differs_BxN = np.abs(logits(changed) - logits(tokens)).max(axis=2) > 0
     assert not differs_BxN[:, :T].any() and differs_BxN[:, T].all()
     # The first row begins a document with its third segment; the second row goes on.
@@ -86,15 +86,13 @@ def test_how_many(fields, segment_length, count):
 @each([CT[4], *RECURRENT[:2]])
 def test_is_refused_where_a_segment_needs_what_the_one_before_made(variant):
     built = tiny(**variant)
-    group = joined(jax.tree.map(lambda *leaves: np.stack(leaves), *cut(text(2, 2 * T))), 2)
     with pytest.raises(ValueError, match='one segment after the other'):
-        built.read_text([jax.tree.map(lambda leaf: leaf[0], group)], cached(built, 2 * T))
+        built.read_text(grouped(cut(text(2, 2 * T)), 2), cached(built, 2 * T))
 
 
 def test_is_refused_with_a_memory_of_states_and_with_what_is_sown():
     built = tiny(**TXL[1])
-    group = joined(jax.tree.map(lambda *leaves: np.stack(leaves), *cut(text(2, 2 * T))), 2)
-    group = jax.tree.map(lambda leaf: leaf[0], group)
+    (group,) = grouped(cut(text(2, 2 * T)), 2)
     with pytest.raises(ValueError, match='at once take a cached memory'):
         built.read_text([group])
     with pytest.raises(ValueError, match='cannot be read with others'):
@@ -107,6 +105,8 @@ def test_a_memory_that_was_cached_for_another_length_is_refused(variant, length)
     built = tiny(**variant)
     with pytest.raises(ValueError, match='another length'):
         built.read_text(cut(text(2, T)), cached(built, length))
+    with pytest.raises(ValueError, match='another length'):
+        built.open(cached(built, length), T)
 
 
 @pytest.mark.parametrize('count', [1, 2, 3])
