@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from memjax.benchmark.work import Work
 from memjax.config import base_config
 from memjax.evaluation.likelihood import SEGMENTS_A_CALL, jit_together, segments_at_once
 from memjax.generation import decoder
-from memjax.generation.devices import provide, spread
 from memjax.generation.drawing import Drawing, row_keys
 from memjax.models.contract import LanguageModel, Segment
 from memjax.models.factory import build_model, init_params
@@ -95,8 +93,6 @@ def _decoding(work: Work) -> Callable[[int], Any]:
     """A function that makes so many tokens of each row; memory is full when this returns."""
     model = model_of(work)
     params = jax.jit(lambda key: init_params(model, work.segment_length, key))(jax.random.key(0))
-    # How a CPU uses more than one core for a token.
-    params = spread(params, math.gcd(work.num_heads, jax.device_count()))
     length = model.core.span + work.segment_length + 1
     prompts = np.random.default_rng(0).integers(work.vocab_size, size=(work.batch_size, length), dtype=np.int32)
     read = decoder.read_prompts(model, params, [[prompt] for prompt in prompts], work.segment_length)
@@ -138,6 +134,5 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == '__main__':
-    provide(int(os.environ['OMP_NUM_THREADS']))
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

@@ -21,6 +21,7 @@ from flax import struct
 
 from memjax.generation.devices import laid_out, layout_of
 from memjax.generation.drawing import Drawing
+from memjax.kernels.layer import with_kernel
 from memjax.models.contract import LanguageModel, Segment
 from memjax.models.open_segment import OpenSegment, chosen_rows, repeated_rows
 
@@ -111,15 +112,18 @@ class Decoding:
           drawing: how tokens are drawn.
           keys_B: of each row's draws.
         """
-        self._model, self._params, self._drawing, self._keys_B = model, prompts.params, drawing, keys_B
+        self._model = with_kernel(model, prompts.params, len(prompts.rest_B))
+        self._params, self._drawing, self._keys_B = prompts.params, drawing, keys_B
         self._prompt = jax.device_put((prompts.rest_BxT, prompts.rest_B))
-        self._past, self._state = _open(model, prompts.params, prompts.memory, self._prompt[0])
+        self._past, self._state = _open(self._model, prompts.params, prompts.memory, self._prompt[0])
         self._past_layout, self._state_layout = layout_of((self._past, self._state), prompts.params) or (None, None)
         self.is_done_B = np.zeros(len(prompts.rest_B), bool)
+        self._is_stopped = False  # a row, since the last call
 
     def stop(self, row: int) -> None:
         """Draws no more for a row."""
         self.is_done_B[row] = True
+        self._is_stopped = True
 
     def advance(self, length: int, steps: int = CHUNK) -> list[np.ndarray]:
         """Reads and draws a few tokens in rows that are not done.
@@ -131,12 +135,14 @@ class Decoding:
         Returns:
           What each row drew, int32; nothing in rows whose prompt is still being read.
         """
-        state = self._state.replace(is_done_B=jnp.asarray(self.is_done_B))
-        state, drawn_BxC = _advance(
+        state = self._state
+        if self._is_stopped:
+            state, self._is_stopped = state.replace(is_done_B=jnp.asarray(self.is_done_B)), False
+        state, drawn_BxC, is_full = _advance(
             self._model, self._drawing, self._params, self._past, state, *self._prompt, self._keys_B, length, steps
         )
         state = laid_out(state, self._state_layout)
-        drawn_BxC, is_full, self.is_done_B = map(np.array, (drawn_BxC, state.tail.is_full, state.is_done_B))
+        drawn_BxC, is_full, self.is_done_B = map(np.array, (drawn_BxC, is_full, state.is_done_B))
         if is_full and not self.is_done_B.all():
             past, tail = _close(self._model, self._params, self._past, state.tail)
             self._past = laid_out(past, self._past_layout)
@@ -203,8 +209,8 @@ def _advance(
     keys_B: jax.Array,
     length: jax.Array,
     steps: jax.Array,
-) -> tuple[_State, jax.Array]:
-    """Returns the state and the tokens drawn, B x CHUNK, -1 where a step drew none."""
+) -> tuple[_State, jax.Array, jax.Array]:
+    """Returns the state, the tokens drawn, B x CHUNK, -1 where a step drew none, and whether the segment is full."""
 
     def goes_on(carry: tuple[jax.Array, _State, jax.Array]) -> jax.Array:
         step, state, _ = carry
@@ -231,7 +237,7 @@ def _advance(
 
     nothing_BxC = jnp.full((prompt_BxT.shape[0], CHUNK), -1, jnp.int32)
     _, state, drawn_BxC = jax.lax.while_loop(goes_on, read_one, (jnp.zeros((), jnp.int32), state, nothing_BxC))
-    return state, drawn_BxC
+    return state, drawn_BxC, state.tail.is_full
 
 
 def _segments(pieces: Iterable[np.ndarray], segment_length: int) -> Iterator[np.ndarray]:

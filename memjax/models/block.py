@@ -205,7 +205,7 @@ class TransformerXLBlock(nn.Module):
           segment_length: T.
 
         Returns:
-          The carry, projected positions, H x K x N, and the segment.
+          The carry, projected positions, H x N x K, and the segment.
         """
         B, P = memory.batch_size, memory.num_slots
         inputs_BxTxD = jnp.zeros((B, segment_length, self.config.model_dim), jnp.dtype(self.config.dtype))
@@ -218,13 +218,12 @@ class TransformerXLBlock(nn.Module):
             inputs_BxTxD=inputs_BxTxD if keeps_states else None,
             usage_BxP=self.usage(jnp.zeros((B, 1, 1, P)), jnp.ones((B,), jnp.int32)),
         )
-        columns = jax.tree.map(lambda table_HxNxK: table_HxNxK.swapaxes(1, 2), self._positions(memory, tables))
-        return empty, (columns, tail)
+        return empty, (self._positions(memory, tables), tail)
 
     def project_memory(self, empty: None, memory: LayerMemory):
         """After the carry, as `PastSlots` has them, memory's keys and values, and the ages of the compressed slots."""
         keys_BxHxPxK, values_BxHxPxK = (jnp.concatenate(each, axis=2) for each in zip(*self._past(memory), strict=True))
-        return empty, (keys_BxHxPxK.swapaxes(2, 3), values_BxHxPxK, self._far_ages(memory))
+        return empty, (keys_BxHxPxK, values_BxHxPxK, self._far_ages(memory))
 
     def extend(
         self, x_BxD: jax.Array, past: PastSlots, tail: LayerTail, biases: Biases | None, view: OneView

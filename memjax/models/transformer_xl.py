@@ -59,6 +59,8 @@ class TransformerXL(nn.Module):
 
     config: Any
     block: type[TransformerXLBlock] = TransformerXLBlock
+    # In place of `block.extend`, with the block's section and parameters before its arguments: `kernels.layer`.
+    read_token: Callable[..., Any] | None = None
     # Whether all that a segment leaves for the next are slots of level 0, so that several can be read at once.
     reads_several = True
 
@@ -276,8 +278,12 @@ class TransformerXL(nn.Module):
             view = OneView(mask_BxN=mask_BxN, place=tail.length)
             # Not scanned over: a scan would copy each layer's part of memory for every token.
             for params in layers_of(stack.variables['params'], part.num_layers):
-                block, read = self.block(part, parent=None), (next(slots), next(tails), biases, view)
-                x_BxD, layer = block.apply({'params': params}, x_BxD, *read, method='extend')
+                read = (next(slots), next(tails), biases, view)
+                if self.read_token is None:
+                    block = self.block(part, parent=None)
+                    x_BxD, layer = block.apply({'params': params}, x_BxD, *read, method='extend')
+                else:
+                    x_BxD, layer = self.read_token(part, params, x_BxD, *read)
                 layers.append(layer)
         return self._finish(x_BxD, False), Tail(tuple(layers), tail.length + 1)
 
@@ -299,10 +305,8 @@ class TransformerXL(nn.Module):
         slots = []
         for stack, _, _, by_layer in self._stacks(split(memory)):
             _, projected = stack.project_memory(None, by_layer)
-            for keys_BxHxKxP, values_BxHxPxK, far_ages_BxC in unstacked(projected, by_layer.num_layers):
-                slots.append(
-                    {'keys_BxHxKxP': keys_BxHxKxP, 'values_BxHxPxK': values_BxHxPxK, 'far_ages_BxC': far_ages_BxC}
-                )
+            names = ('keys_BxHxPxK', 'values_BxHxPxK', 'far_ages_BxC')
+            slots += [dict(zip(names, each, strict=True)) for each in unstacked(projected, by_layer.num_layers)]
         return slots
 
     def map_rows(self, function: Callable[..., jax.Array], *memories: Memory) -> Memory:

@@ -59,14 +59,11 @@ class View:
 
 @struct.dataclass
 class PastSlots:
-    """What a single query reads of memory.
+    """What a single query reads of memory."""
 
-    What it is multiplied with lies by columns, which a CPU reads faster for one query than rows.
-    """
-
-    keys_BxHxKxP: jax.Array  # oldest first, the compressed ones before the others
+    keys_BxHxPxK: jax.Array  # oldest first, the compressed ones before the others
     values_BxHxPxK: jax.Array
-    near: jax.Array | None  # H x K x N, see PositionTables
+    near: jax.Array | None  # H x N x K, see PositionTables
     far: jax.Array | None
     far_ages_BxC: jax.Array  # doubled, for scheme `time`
 
@@ -264,7 +261,7 @@ class RelativeAttention(nn.Module):
         """
         q_BxHxK = self._heads(x_BxD, self.query_kernel)
         q_content = q_BxHxK if biases is None else q_BxHxK + biases.u.astype(self.dtype)
-        memory_BxHxP = jnp.einsum('bhk,bhkp->bhp', q_content, past.keys_BxHxKxP, preferred_element_type=jnp.float32)
+        memory_BxHxP = jnp.einsum('bhk,bhpk->bhp', q_content, past.keys_BxHxPxK, preferred_element_type=jnp.float32)
         own_BxHxT = jnp.einsum('bhk,bhtk->bht', q_content, keys_BxHxTxK, preferred_element_type=jnp.float32)
         itself_BxHx1 = jnp.einsum('bhk,bhk->bh', q_content, key_BxHxK, preferred_element_type=jnp.float32)[..., None]
         T, P = own_BxHxT.shape[2], memory_BxHxP.shape[2]

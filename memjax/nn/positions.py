@@ -74,13 +74,9 @@ def scores_at_place(scores_BxHxN: jax.Array, segment_length: int, place: jax.Arr
     return jax.lax.dynamic_slice_in_dim(padded, segment_length - 1 - place, scores_BxHxN.shape[2], axis=2)
 
 
-def products_of_one(q_BxHxK: jax.Array, table_HxKxN: jax.Array) -> jax.Array:
-    """Of each row's one query with each column of its head's table, B x H x N, float32."""
-    # The query on the left, as in the product with memory's keys.
-    products_HxBxN = jax.lax.dot_general(
-        q_BxHxK, table_HxKxN, (((2,), (1,)), ((1,), (0,))), preferred_element_type=jnp.float32
-    )
-    return products_HxBxN.swapaxes(0, 1)
+def products_of_one(q_BxHxK: jax.Array, table_HxNxK: jax.Array) -> jax.Array:
+    """Of each row's one query with each row of its head's table, B x H x N, float32."""
+    return jnp.einsum('bhk,hnk->bhn', q_BxHxK, table_HxNxK, preferred_element_type=jnp.float32)
 
 
 def _products(q_BxHxTxK: jax.Array, table_HxNxK: jax.Array) -> jax.Array:

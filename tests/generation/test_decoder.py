@@ -124,7 +124,7 @@ def loop_of(**overrides):
     keys = jax.eval_shape(lambda: row_keys(0, range(2)))
     traced = decoder._advance.trace(model, GREEDY, params, past, state, *prompt, keys, 1, 1)
     slots = past.slots[0]
-    return traced, min(math.prod(array.shape[2:]) for array in (slots.keys_BxHxKxP, slots.values_BxHxPxK))
+    return traced, min(math.prod(array.shape[2:]) for array in (slots.keys_BxHxPxK, slots.values_BxHxPxK))
 
 
 def equations(jaxpr):
