@@ -32,7 +32,7 @@ flags.DEFINE_integer('num_samples', 1, 'how many continuations to draw', lower_b
 flags.DEFINE_integer(
     'num_devices',
     1,
-    'devices to split heads, mlp and vocabulary over, a divisor of the heads; 2 on a CPU: two of its cores for a token',
+    'devices to split heads, mlp and vocabulary over, a divisor of the heads; with a C++ compiler a CPU needs one',
     lower_bound=1,
     flag_values=FLAGS,
 )

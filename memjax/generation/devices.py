@@ -16,7 +16,7 @@ def provide(count: int) -> None:
     """Makes that many devices of a CPU; must come before anything runs on a device.
 
     XLA spreads the product of a matrix and one token's state over no more than a core, so that a second device is how
-    a CPU decodes on two. What other devices there are is not changed.
+    a CPU decodes on two where no kernel does (`kernels.layer`). What other devices there are is not changed.
     """
     forced = 'xla_force_host_platform_device_count' in os.environ.get('XLA_FLAGS', '')
     if count > 1 and jax.config.jax_num_cpu_devices < count and not forced:
