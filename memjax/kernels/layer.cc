@@ -4,7 +4,9 @@
 // once, so that all of a layer is one job: threads meet five times, and nothing in between costs a call.
 
 #include <cfloat>
+#include <iterator>
 #include <memory>
+#include <vector>
 
 #include "products.h"
 #include "team.h"

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from memjax.kernels import library
+from memjax.models.block import TransformerXLBlock
 from memjax.models.contract import LanguageModel
 from memjax.models.transformer_xl import TransformerXL
 from memjax.nn.attention import Biases, OneView, PastSlots
@@ -40,6 +41,7 @@ def with_kernel(model: LanguageModel, params: Any, batch_size: int) -> LanguageM
         and batch_size <= MOST_ROWS
         # Not one that reads its tokens otherwise.
         and getattr(type(core), 'extend', None) is TransformerXL.extend
+        and core.block.extend is TransformerXLBlock.extend
         and suits(core.config)
         and library.load() is not None
     )
@@ -84,6 +86,7 @@ def read_token(
 
     Raises:
       RuntimeError: there is no compiled kernel on this machine.
+      ValueError: shapes do not belong together.
     """
     if library.load() is None:
         raise RuntimeError('the kernel is not compiled: see the log')
@@ -91,9 +94,20 @@ def read_token(
     attention_norm, feed_forward_norm = (
         params[name]['LayerNorm_0'] for name in ('attention_norm', 'feed_forward_norm')
     )
-    _, H, _, K = past.keys_BxHxPxK.shape
+    B, H, P, K = past.keys_BxHxPxK.shape
+    T = tail.keys_BxHxTxK.shape[2]
+    D, F = feed_forward['up']['kernel'].shape
     u_HxK, v_HxK = _biases(params, biases, (H, K))
-    near_HxNxK = jnp.zeros((H, 0, K)) if past.near is None else past.near
+    near_HxNxK = jnp.zeros((H, 0, K), jnp.float32) if past.near is None else past.near
+    # The kernel takes them for granted.
+    for array, shape in (
+        (x_BxD, (B, D)), (attention['query'], (D, H, K)), (attention['output'], (H, K, D)),
+        (feed_forward['down']['kernel'], (F, D)), (past.values_BxHxPxK, (B, H, P, K)), (view.mask_BxN, (B, P + T)),
+        (near_HxNxK, (H, 0 if past.near is None else P + T, K)), (u_HxK, (H, K)),
+        (tail.keys_BxHxTxK, (B, H, T, K)), (tail.values_BxHxTxK, (B, H, T, K)),
+    ):  # fmt: skip
+        if array.shape != shape:
+            raise ValueError(f'an array of shape {array.shape} should be {shape}: {B=}, {D=}, {H=}, {K=}, {P=}, {T=}')
     # The same in all layers, so that it is made once a token.
     unseen_BxN = jnp.where(view.mask_BxN, 0.0, jnp.finfo(jnp.float32).min)
     arrays = (
@@ -126,5 +140,5 @@ def read_token(
 def _biases(params: Any, biases: Biases | None, shape: tuple[int, int]) -> tuple[jax.Array, jax.Array]:
     if biases is not None:
         return biases.u, biases.v
-    zeros = jnp.zeros(shape)
+    zeros = jnp.zeros(shape, jnp.float32)
     return params.get('u', zeros), params.get('v', zeros)

@@ -16,10 +16,15 @@ constexpr int64_t kLanes = 8;
 #else
 constexpr int64_t kLanes = 4;
 #endif
-using Lanes = float __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+using Lanes = float __attribute__((vector_size(4 * kLanes)));
 
-inline Lanes Load(const float* at) { return *reinterpret_cast<const Lanes*>(at); }
-inline void Store(float* at, Lanes value) { *reinterpret_cast<Lanes*>(at) = value; }
+// From and to any address; compilers make one instruction of each.
+inline Lanes Load(const float* at) {
+  Lanes value;
+  __builtin_memcpy(&value, at, sizeof value);
+  return value;
+}
+inline void Store(float* at, Lanes value) { __builtin_memcpy(at, &value, sizeof value); }
 
 // Rows of the matrix that are read side by side. A core waits for memory less with several streams than with one.
 constexpr int kStreams = 8;

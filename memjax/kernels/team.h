@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace memjax {
@@ -45,9 +46,9 @@ class Team {
         for (int part = 0; part < parts[phase]; ++part) work(phase, part);
       return;
     }
-    threads_ = std::min(threads, kMostThreads);
-    Hire(threads_ - 1);
-    work_ = [](const void* context, int phase, int part) { (*static_cast<const Work*>(context))(phase, part); };
+    threads_ = 1 + Hire(std::min(threads, kMostThreads) - 1);
+    // An exception would leave the others at a job that is over.
+    work_ = [](const void* context, int phase, int part) noexcept { (*static_cast<const Work*>(context))(phase, part); };
     context_ = &work;
     phases_ = phases;
     for (int phase = 0; phase < phases; ++phase) {
@@ -64,7 +65,7 @@ class Team {
     Help(0);
     open_.store(false);
     // Who came late has nothing to do, but may be looking.
-    while (helping_.load() > 0) Pause();
+    for (int round = 0; helping_.load() > 0; ++round) Wait(round);
   }
 
  private:
@@ -72,8 +73,21 @@ class Team {
   static constexpr int kIdleRounds = 20000;
   static constexpr int kRoundsBeforeYield = 4000;
 
-  void Hire(int helpers) {
-    for (; hired_ < helpers; ++hired_) std::thread(&Team::Serve, this, hired_ + 1, number_.load()).detach();
+  // Returns how many of so many helpers there are: the system may not give all.
+  int Hire(int helpers) {
+    try {
+      for (; hired_ < helpers; ++hired_) std::thread(&Team::Serve, this, hired_ + 1, number_.load()).detach();
+    } catch (const std::system_error&) {
+    }
+    return std::min(helpers, hired_);
+  }
+
+  static void Wait(int round) {
+    if (round < kRoundsBeforeYield) {
+      Pause();
+    } else {
+      std::this_thread::yield();
+    }
   }
 
   void Serve(int self, int64_t seen) {
@@ -103,13 +117,7 @@ class Team {
         work_(context_, phase, part);
         done_[phase].fetch_add(1, std::memory_order_release);
       }
-      for (int round = 0; done_[phase].load(std::memory_order_acquire) < parts; ++round) {
-        if (round < kRoundsBeforeYield) {
-          Pause();
-        } else {
-          std::this_thread::yield();
-        }
-      }
+      for (int round = 0; done_[phase].load(std::memory_order_acquire) < parts; ++round) Wait(round);
     }
   }
 

@@ -49,7 +49,14 @@ ODD = {'model_dim': 24, 'num_heads': 3, 'mlp_dim': 37}
         ENCODED[1],
         ENCODED[0],
     ],
-    [CT[3] | ODD | {'activation': 'gelu'}, *CT_MORE[1:2], ENCODED[2], ENCODED[3], TXL[0] | ODD],
+    [
+        {**TXL[1], 'head_dim': 12},
+        CT[3] | ODD | {'activation': 'gelu'},
+        *CT_MORE[1:2],
+        ENCODED[2],
+        ENCODED[3],
+        TXL[0] | ODD,
+    ],
 )
 @pytest.mark.parametrize('num_threads', [1, 3, 8])
 def test_equals_segments_across_their_ends(variant, num_threads):
@@ -76,6 +83,30 @@ def test_equals_segments_of_a_model_that_is_worth_threads(num_threads):
     expected, _ = built.read_text(cut(tokens, 16))
     got = stepwise(by_kernel(built.model, num_threads), built, tokens[:, :-1], segment_length=16)
     np.testing.assert_allclose(got, expected, **CLOSE)
+
+
+def test_more_rows_than_parts():
+    built = tiny(**TXL[1] | ODD)
+    tokens = text(15, 4 * T)  # 45 heads in all
+    expected, _ = built.read_text(cut(tokens))
+    np.testing.assert_allclose(stepwise(by_kernel(built.model, 2), built, tokens[:, :-1]), expected, **CLOSE)
+
+
+def test_whatever_the_default_precision():
+    built = tiny(**ENCODED[0])
+    tokens = text(2, 2 * T)
+    expected, _ = built.read_text(cut(tokens))
+    with jax.enable_x64(True):
+        got = stepwise(by_kernel(built.model, 1), built, tokens[:, :-1].astype(np.int32))
+    np.testing.assert_allclose(got, expected, **CLOSE)
+
+
+def test_shapes_that_do_not_belong_together_are_refused():
+    built = tiny(**TXL[0])
+    state = decoding_of(built, [np.arange(2), np.arange(3)])
+    model, variables = by_kernel(built.model, 1), {'params': state._params}
+    with pytest.raises(ValueError, match=r'an array of shape \(1, 16\) should be \(2, 16\)'):
+        model.apply(variables, jnp.zeros(1, jnp.int32), state._past, state._state.tail, method='extend')
 
 
 @pytest.mark.parametrize('size', [1e-3, 30.0])

@@ -37,6 +37,7 @@ SHAPING = {
     'higher_compression_rates',
     'higher_memory_lengths',
     'num_layers',
+    'head_dim',
     'largest_distance',
     'mlp_dim',
     'model_dim',
