@@ -44,6 +44,8 @@ def load_config(flag_values: flags.FlagValues) -> config_dict.ConfigDict:
     """The run's config, its `sample` section as the flags that are given say."""
     if flag_values.stop == '':
         raise UserError('--stop is an empty string: every text begins with it')
+    if flag_values.prompt == '':
+        raise UserError('--prompt is empty: there is nothing to continue')
     if flag_values.prompt is not None and flag_values.prompt_file is not None:
         raise UserError('--prompt and --prompt_file are both given: which is the text to continue?')
     config = command_line.config_from_workdir(flag_values)

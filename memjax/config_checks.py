@@ -224,7 +224,8 @@ def _ending(config: config_dict.ConfigDict) -> Iterator[str]:
     if config.eval.compressors and config.data.convention != 'bytes':
         yield (
             f'eval.compressors={config.eval.compressors!r} read bytes, and '
-            f'data.convention={config.data.convention!r} has other symbols: set one or the other'
+            f'data.convention={config.data.convention!r} has other symbols: leave the first empty '
+            f'(--config.eval.compressors=), or set the other to bytes'
         )
 
 
@@ -264,19 +265,23 @@ def _model(config: config_dict.ConfigDict) -> Iterator[str]:
         yield f'model.num_memory_tokens={model.num_memory_tokens} with model.name={model.name}: rmt alone has some'
     if model.untie_r and model.position_encoding != 'relative':
         yield f'model.untie_r=True with model.position_encoding={model.position_encoding}: it has no u and v'
-    yield from _unread(model)
+    yield from _unread(config)
     yield from _bands(model)
     yield from _lengths(config, lambda field: f'{"data" if field in config.data else "model"}.{field}')
     yield from _lengths(evaluation_config(config), lambda field: _evaluation_name(config, field))
 
 
-def _unread(model: config_dict.ConfigDict) -> Iterator[str]:
+def _unread(config: config_dict.ConfigDict) -> Iterator[str]:
     """Fields that were set for another model: a comparison must not believe that they were read."""
-    base = base_config().model
+    model, base = config.model, base_config().model
     for names, fields in UNREAD.items():
         for field in fields if model.name in names else ():
             if model[field] != base[field]:
                 yield f'model.{field}={model[field]!r} means nothing to model.name={model.name}'
+    # `model.memory_length` is let pass: every config has one, and any can be turned into an LSTM's by the name alone.
+    for field in model if model.name == 'lstm' else ():
+        if field in config.eval and config.eval[field] is not None:
+            yield f'eval.{field}={config.eval[field]!r} means nothing to model.name=lstm'
 
 
 def _bands(model: config_dict.ConfigDict) -> Iterator[str]:

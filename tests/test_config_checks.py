@@ -195,6 +195,10 @@ def test_what_a_model_does_not_read_cannot_be_set_for_it():
     without_attention = (('remat', True), ('untie_r', True), ('clamp_length', 5), ('position_encoding', 'absolute'))
     for field, value in (*without_attention, ('compression', 'most_used'), ('compression_loss', 'none')):
         assert complaint(**lstm, **{f'model__{field}': value}).endswith('means nothing to model.name=lstm')
+    for field, value in (('memory_length', 512), ('clamp_length', 5), ('same_length', True)):
+        message = complaint(**lstm, **{f'eval__{field}': value})
+        assert message == f'eval.{field}={value} means nothing to model.name=lstm'
+    check(changed(**lstm, model__memory_length=512))  # every config has one
     check(changed(**lstm, model__model_dim=130, model__num_heads=4))  # it has no heads
 
 

@@ -74,5 +74,5 @@ def spread(params: Any, count: int) -> Any:
     mesh = make_mesh(section, devices[:count])
     unsplit = [line for line in unsplit_dimensions(mesh, params) if 'layers' in line]
     if unsplit:
-        raise ConfigError(f'{count} devices do not divide {unsplit[0]}')
+        raise ConfigError(f'{count} devices do not divide the heads or the mlp: {unsplit[0]}')
     return jax.device_put(params, param_shardings(mesh, params))

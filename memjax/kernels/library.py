@@ -32,7 +32,7 @@ def load() -> ctypes.CDLL | None:
     """
     compiler = find_compiler()
     if compiler is None:
-        logging.info('no C++ compiler: tokens are read by XLA alone, which is slower on a CPU')
+        logging.warning('no C++ compiler: tokens are read by XLA alone, which is slower on a CPU')
         return None
     try:
         library = _loaded(compiler)

@@ -50,10 +50,12 @@ def test_it_compiles_once(compiler, tmp_path, monkeypatch):
     assert len(calls()) == 3
 
 
-def test_without_a_compiler_there_is_none(unloaded, monkeypatch, tmp_path):
+def test_without_a_compiler_there_is_none_and_it_is_told(unloaded, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv('PATH', str(tmp_path))
     monkeypatch.delenv('CXX', raising=False)
-    assert library.load() is None
+    with caplog.at_level(logging.WARNING):
+        assert library.load() is None
+    assert 'no C++ compiler' in caplog.text
 
 
 @pytest.mark.parametrize('command', ['false', 'true'], ids=['a compiler that fails', 'one that writes nothing'])

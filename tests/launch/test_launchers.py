@@ -198,6 +198,7 @@ def test_sample_refuses_settings_out_of_range(refusal, workdir):
     assert '--num_samples=0' in refusal('sample', run, '--num_samples=0')
     assert '--stop is an empty string' in refusal('sample', run, '--stop=')
     assert 'both given' in refusal('sample', run, '--prompt=a', '--prompt_file=b')
+    assert '--prompt is empty' in refusal('sample', run, '--prompt=')
 
 
 def test_prepare_hands_over_corpus_and_source(launch, stand_in):
